@@ -1,0 +1,434 @@
+"""SSH connections whose host keys are pinned; the only module that imports paramiko.
+
+OpenSSH (through Ansible) and this module read the same ``known_hosts`` file, the same ``ansible_*`` variables and the
+same ``~/.ssh/config``, so that whatever one of them reaches the other reaches too.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import hashlib
+import shlex
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paramiko
+
+from ironlease import redact
+from ironlease.errors import IronleaseError, UnreachableError
+
+CONNECT_TIMEOUT_SECONDS = 15.0
+COMMAND_TIMEOUT_SECONDS = 60.0
+# A host that vanished is noticed after about this long even when no data is expected.
+KEEPALIVE_SECONDS = 10
+
+
+class HostKeyUnknownError(UnreachableError):
+    """The host's key was never pinned."""
+
+    code = "host-key-unknown"
+
+
+class HostKeyChangedError(UnreachableError):
+    """The host shows another key than the pinned one."""
+
+    code = "host-key-changed"
+
+
+class LoginRefusedError(UnreachableError):
+    """The host is there, but accepts neither our keys nor the password."""
+
+    code = "login-refused"
+
+
+class ConnectionLostError(UnreachableError):
+    """The connection broke while a command ran."""
+
+    code = "connection-lost"
+
+
+@dataclass(frozen=True)
+class Target:
+    """How one host is reached.
+
+    ``options`` holds OpenSSH options by their names in lower case (``proxycommand``, ``proxyusefdpass``), see
+    :func:`ironlease.ssh_options.parse`.
+    """
+
+    name: str
+    address: str
+    port: int = 22
+    user: str = "root"
+    keys: tuple[Path, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def known_hosts_name(self) -> str:
+        """The name under which OpenSSH looks the host up in known_hosts."""
+        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
+
+
+@dataclass(frozen=True)
+class HostKey:
+    """A public host key."""
+
+    kind: str
+    base64: str
+
+    @classmethod
+    def parse(cls, line: str) -> HostKey:
+        """Read the ``ssh-ed25519 AAAA... comment`` form; raise ValueError when it is not one."""
+        parts = line.split()
+        if len(parts) < 2:
+            raise ValueError(f"not a public key: {line!r}")
+        return cls(parts[0], parts[1])
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint as ``ssh-keygen -l`` prints it: ``SHA256:`` and unpadded base64."""
+        digest = hashlib.sha256(base64.b64decode(self.base64)).digest()
+        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended on the host."""
+
+    exit_status: int
+    stdout: str
+    stderr: str
+
+
+class Connection:
+    """An open, authenticated connection. Use it as a context manager."""
+
+    def __init__(self, target: Target, transport: paramiko.Transport) -> None:
+        self.target = target
+        self._transport = transport
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; never raises."""
+        with contextlib.suppress(Exception):
+            self._transport.close()
+
+    def run(
+        self,
+        command: list[str] | str,
+        *,
+        stdin: bytes = b"",
+        timeout_seconds: float = COMMAND_TIMEOUT_SECONDS,
+    ) -> Completed:
+        """Run ``command`` on the host and wait for its end.
+
+        A list is quoted for the host's shell; a string is given to that shell as it is.
+        Raises ConnectionLostError when the connection breaks or the time is up.
+        """
+        text = command if isinstance(command, str) else shlex.join(command)
+        with self._guard(f"`{text.split(maxsplit=1)[0]}` did not end within {timeout_seconds:.0f} s"):
+            channel = self._transport.open_session(timeout=min(timeout_seconds, CONNECT_TIMEOUT_SECONDS))
+            with contextlib.closing(channel):
+                channel.exec_command(text)
+                stdout, stderr = _exchange(channel, stdin, timeout_seconds)
+                return Completed(
+                    channel.recv_exit_status(),
+                    stdout.decode(errors="replace"),
+                    stderr.decode(errors="replace"),
+                )
+
+    def start(self, command: list[str]) -> paramiko.Channel:
+        """Start ``command`` and return its channel; closing the channel closes the command's stdin."""
+        with self._guard("the command could not be started"):
+            channel = self._transport.open_session(timeout=CONNECT_TIMEOUT_SECONDS)
+            channel.settimeout(CONNECT_TIMEOUT_SECONDS)
+            channel.exec_command(shlex.join(command))
+            return channel
+
+    @contextlib.contextmanager
+    def _guard(self, timed_out: str) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            raise self._lost(timed_out) from error
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            raise self._lost(f"the connection broke ({error or type(error).__name__})") from error
+
+    def _lost(self, what: str) -> ConnectionLostError:
+        return ConnectionLostError(
+            found=f"{self.target.name}: {what}.",
+            needed="An SSH connection that lasts until the command has ended.",
+            next_step=f"Run the same command again; `ssh {self.target.address}` shows whether the host answers.",
+            host=self.target.name,
+        )
+
+
+def _read_all(receive: Callable[[int], bytes]) -> bytes:
+    chunks = []
+    while chunk := receive(65536):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
+    """Send ``stdin`` and collect both outputs until the command ends.
+
+    Raises TimeoutError after ``timeout_seconds`` and EOFError when the connection ended before the command.
+    """
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        channel.close()
+
+    timer = threading.Timer(timeout_seconds, expire)
+    timer.start()
+    try:
+        # Both outputs are read at once: a command that fills one of them must not wait for the other.
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            stderr = pool.submit(_read_all, channel.recv_stderr)
+            if stdin:
+                channel.sendall(stdin)
+            channel.shutdown_write()
+            stdout = _read_all(channel.recv)
+            errors = stderr.result()
+        ended = channel.recv_exit_status() != -1
+    finally:
+        timer.cancel()
+    if expired.is_set():
+        raise TimeoutError
+    if not ended:
+        raise EOFError("the connection ended before the command did")
+    return stdout, errors
+
+
+def fetch_host_key(target: Target, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS) -> HostKey:
+    """Return the key that ``target`` shows, without trusting it and without logging in."""
+    transport = _negotiate(target, None, timeout_seconds)
+    try:
+        key = transport.get_remote_server_key()
+        return HostKey(key.get_name(), key.get_base64())
+    finally:
+        transport.close()
+
+
+def pinned_keys(known_hosts: Path, target: Target) -> list[HostKey]:
+    """Return the keys that are pinned for ``target``; none when the file is not there."""
+    if not known_hosts.exists():
+        return []
+    entries = paramiko.HostKeys(str(known_hosts)).lookup(target.known_hosts_name)
+    return [] if entries is None else [HostKey(kind, key.get_base64()) for kind, key in entries.items()]
+
+
+def connect(
+    target: Target,
+    known_hosts: Path,
+    *,
+    password: str | None = None,
+    timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+) -> Connection:
+    """Open a connection to ``target``, whose key must be pinned in ``known_hosts``.
+
+    Tries the target's keys, then the SSH agent's and the user's default keys, then ``password``.
+    Raises HostKeyUnknownError, HostKeyChangedError, LoginRefusedError or UnreachableError.
+    """
+    pinned = pinned_keys(known_hosts, target)
+    if not pinned:
+        raise HostKeyUnknownError(
+            found=f"{target.name}: the host key of {target.known_hosts_name} was never pinned.",
+            needed="A host key that you have confirmed once.",
+            next_step=f"invoke enrol --host {target.name}",
+            host=target.name,
+        )
+    transport = _negotiate(target, [key.kind for key in pinned], timeout_seconds)
+    try:
+        _compare_host_key(target, transport, pinned, known_hosts)
+        _log_in(target, transport, password)
+    except BaseException:
+        transport.close()
+        raise
+    transport.set_keepalive(KEEPALIVE_SECONDS)
+    return Connection(target, transport)
+
+
+def _compare_host_key(
+    target: Target, transport: paramiko.Transport, pinned: list[HostKey], known_hosts: Path
+) -> None:
+    shown = transport.get_remote_server_key()
+    key = HostKey(shown.get_name(), shown.get_base64())
+    if key not in pinned:
+        raise HostKeyChangedError(
+            found=f"{target.name} shows the host key {key.fingerprint}; pinned is {pinned[0].fingerprint}.",
+            needed="The pinned key. Another one means a reinstalled machine, or somebody in between.",
+            next_step=(
+                f"Ask the provider whether the machine was reinstalled. If it was: ssh-keygen -f {known_hosts} "
+                f"-R '{target.known_hosts_name}', then invoke enrol --host {target.name}"
+            ),
+            host=target.name,
+        )
+
+
+def _negotiate(target: Target, key_kinds: list[str] | None, timeout_seconds: float) -> paramiko.Transport:
+    """Open the transport up to the point where the host has shown its key."""
+    deadline = time.monotonic() + timeout_seconds
+    transport: paramiko.Transport | None = None
+    try:
+        transport = paramiko.Transport(_open_socket(target, timeout_seconds))
+        transport.banner_timeout = transport.handshake_timeout = timeout_seconds
+        transport.auth_timeout = timeout_seconds
+        if key_kinds:
+            options = transport.get_security_options()
+            # An RSA key signs under several names; ask for the pinned kind only, as OpenSSH does.
+            wanted = {"ssh-rsa", "rsa-sha2-256", "rsa-sha2-512"} if "ssh-rsa" in key_kinds else set()
+            wanted.update(key_kinds)
+            options.key_types = [kind for kind in options.key_types if kind in wanted] or options.key_types
+        transport.start_client(timeout=max(0.1, deadline - time.monotonic()))
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        if transport is not None:
+            transport.close()
+        raise _unreachable(target, error, timeout_seconds) from error
+    return transport
+
+
+def _unreachable(target: Target, error: Exception, timeout_seconds: float) -> UnreachableError:
+    where = f"{target.address} port {target.port}"
+    if isinstance(error, ConnectionRefusedError):
+        code, what = "port-closed", f"{where} refuses the connection"
+    elif isinstance(error, TimeoutError) or "Timeout" in str(error) or "timed out" in str(error):
+        code, what = "timeout", f"{where} did not answer as an SSH server within {timeout_seconds:.0f} s"
+    elif isinstance(error, socket.gaierror):
+        code, what = "name-unknown", f"the name {target.address} cannot be resolved"
+    else:
+        code, what = "unreachable", f"{where} cannot be reached ({error or type(error).__name__})"
+    return UnreachableError(
+        code=code,
+        found=f"{target.name}: {what}.",
+        needed="A host that is up, with its SSH port open to this machine.",
+        next_step=(
+            f"ssh -v -p {target.port} {target.user}@{target.address} shows where it stops; "
+            "compare the address and port in the inventory with the provider's panel."
+        ),
+        host=target.name,
+    )
+
+
+def _open_socket(target: Target, timeout_seconds: float) -> socket.socket:
+    command = target.options.get("proxycommand")
+    if not command or command == "none":
+        return socket.create_connection((target.address, target.port), timeout=timeout_seconds)
+    argv = shlex.split(
+        command.replace("%h", target.address).replace("%p", str(target.port)).replace("%r", target.user)
+    )
+    ours, theirs = socket.socketpair()
+    ours.settimeout(timeout_seconds)
+    with theirs:
+        process = subprocess.Popen(
+            argv,
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    if target.options.get("proxyusefdpass", "no") != "yes":
+        # The proxy lives as long as the socket pair: closing our end is its end of file.
+        return ours
+    with ours:
+        return _receive_socket(ours, process, timeout_seconds)
+
+
+def _receive_socket(
+    channel: socket.socket, process: subprocess.Popen[bytes], timeout_seconds: float
+) -> socket.socket:
+    """Take the connected socket that a proxy passes (OpenSSH's ProxyUseFdpass)."""
+    try:
+        _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+    except TimeoutError:
+        process.kill()
+        raise
+    finally:
+        _, errors = process.communicate(timeout=timeout_seconds)
+    if not descriptors:
+        raise OSError(errors.decode(errors="replace").strip() or "the proxy command passed no connection")
+    return socket.socket(fileno=descriptors[0])
+
+
+def _log_in(target: Target, transport: paramiko.Transport, password: str | None) -> None:
+    refused: list[str] = []
+    for label, attempt in _attempts(target, transport, password, refused):
+        try:
+            attempt()
+        except paramiko.AuthenticationException:
+            refused.append(label)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise _unreachable(target, error, CONNECT_TIMEOUT_SECONDS) from error
+        if transport.is_authenticated():
+            return
+    tried = ", ".join(refused) or "nothing, there is no key"
+    raise LoginRefusedError(
+        found=f"{target.name} refuses the login of {target.user}: tried {tried}.",
+        needed="A key or a password that this host accepts.",
+        next_step=(
+            f"invoke enrol --host {target.name} --password-file FILE (or on a terminal, where it asks), "
+            "with the password that the provider gave"
+        ),
+        host=target.name,
+    )
+
+
+def _attempts(
+    target: Target, transport: paramiko.Transport, password: str | None, refused: list[str]
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield what to try, by name: our keys, the agent's, the user's default keys, the password.
+
+    A key file that cannot be read is put into ``refused`` with the reason.
+    """
+    yield from _key_file_attempts(target, transport, list(target.keys), refused)
+    if target.options.get("identitiesonly") != "yes":
+        for agent_key in paramiko.Agent().get_keys():
+            label = f"the agent's {agent_key.get_name()}"
+            yield label, functools.partial(transport.auth_publickey, target.user, agent_key)
+        defaults = [Path.home() / ".ssh" / name for name in ("id_ed25519", "id_ecdsa", "id_rsa")]
+        yield from _key_file_attempts(target, transport, defaults, refused)
+    if password is not None:
+        redact.register(password)
+        yield "the password", functools.partial(transport.auth_password, target.user, password)
+
+
+def _key_file_attempts(
+    target: Target, transport: paramiko.Transport, paths: list[Path], refused: list[str]
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    for path in filter(Path.exists, paths):
+        try:
+            key = paramiko.PKey.from_path(path)
+        except (paramiko.SSHException, ValueError, TypeError) as error:
+            refused.append(f"{path} (cannot be read: {error})")
+        else:
+            yield str(path), functools.partial(transport.auth_publickey, target.user, key)
+
+
+def is_unreachable(error: IronleaseError) -> bool:
+    """Return whether ``error`` may pass by waiting: the host is away, not distrusted and not refusing us."""
+    return isinstance(error, UnreachableError) and not isinstance(
+        error, HostKeyUnknownError | HostKeyChangedError | LoginRefusedError
+    )
+
+
+def user_options(address: str) -> dict[str, str]:
+    """Return what ``~/.ssh/config`` says for ``address``, in paramiko's lower-case names."""
+    path = Path.home() / ".ssh" / "config"
+    if not path.exists():
+        return {}
+    found = paramiko.SSHConfig.from_path(str(path)).lookup(address)
+    return {name: value for name, value in found.items() if isinstance(value, str)}

@@ -1,0 +1,29 @@
+"""Reads the OpenSSH options that an inventory gives to Ansible."""
+
+from __future__ import annotations
+
+import shlex
+
+
+def parse(arguments: str) -> dict[str, str]:
+    """Return the ``-o Name=value`` and ``-J`` options of an OpenSSH argument string, names in lower case.
+
+    A jump host becomes the proxy command that OpenSSH itself would use. As in OpenSSH, the first value wins.
+    """
+    options: dict[str, str] = {}
+    words = iter(shlex.split(arguments))
+    for word in words:
+        if word == "-J":
+            pair = f"proxyjump={next(words, 'none')}"
+        elif word == "-o":
+            pair = next(words, "")
+        elif word.startswith("-o"):
+            pair = word[2:]
+        else:
+            continue
+        name, _, value = pair.replace(" ", "=", 1).partition("=") if "=" not in pair else pair.partition("=")
+        options.setdefault(name.strip().lower(), value.strip())
+    jump = options.pop("proxyjump", "none")
+    if jump != "none":
+        options.setdefault("proxycommand", shlex.join(["ssh", "-W", "%h:%p", jump]))
+    return options
