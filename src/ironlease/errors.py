@@ -98,7 +98,7 @@ class UnfinishedError(IronleaseError):
     exit_code = ExitCode.UNFINISHED
 
 
-class ErrorList(IronleaseError):
+class CombinedError(IronleaseError):
     """Several refusals at once: gates run all their checks, then fail with the whole list."""
 
     code = "several"
@@ -116,8 +116,8 @@ class ErrorList(IronleaseError):
 
 
 def raise_all(errors: list[IronleaseError]) -> None:
-    """Raise the one error, or all of them as an :class:`ErrorList`; do nothing when there is none."""
+    """Raise the one error, or all of them as an :class:`CombinedError`; do nothing when there is none."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise ErrorList(errors)
+        raise CombinedError(errors)
