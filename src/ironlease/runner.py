@@ -1,0 +1,257 @@
+"""Runs playbooks; the only module that imports ansible_runner.
+
+ansible-runner writes its environment, its command line and its variables into its private data folder. That folder is
+therefore a temporary one that is removed at the end, Ansible gets an allow-listed environment, and what is kept of a
+run is the stream of :class:`TaskEvent` that this module hands out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ansible_runner
+import ansible_runner.interface
+
+from ironlease import redact
+from ironlease.errors import ExitCode, IronleaseError
+from ironlease.paths import Project
+
+# Longer than any provisioning should take (a driver build on a slow machine included); a hung play ends at last.
+PLAYBOOK_TIMEOUT_SECONDS = 3 * 3600
+MAX_FORKS = 32
+# Nothing else of the user's environment reaches Ansible, so that no key or token in it can end up in a file.
+ENVIRONMENT_NAMES = ("HOME", "LANG", "LC_ALL", "LOGNAME", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER")
+
+EVENT_KINDS = {
+    "runner_on_start": "started",
+    "runner_on_ok": "ok",
+    "runner_on_failed": "failed",
+    "runner_on_unreachable": "unreachable",
+    "runner_on_skipped": "skipped",
+}
+
+
+class PlaybookBrokenError(IronleaseError):
+    """Ansible could not even begin: the playbook, a role or the installation is broken."""
+
+    code = "playbook-broken"
+    exit_code = ExitCode.CRASH
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """One step of one host's play.
+
+    ``kind`` is started, ok, failed, unreachable or skipped. ``results`` holds the module's result, or one for each
+    item of a loop; it is empty for a started task.
+    """
+
+    host: str
+    kind: str
+    role: str | None
+    task: str
+    module: str
+    handler: bool = False
+    ignored: bool = False
+    results: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the task changed (or, in check mode, would change) something."""
+        return any(result.get("changed") for result in self.results)
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """What to run, where, and how.
+
+    ``host_variables`` are added to the inventory's own; ``become_password`` serves all hosts that need one.
+    """
+
+    path: Path
+    inventory: Path
+    hosts: list[str]
+    plan_directory: Path | None = None
+    check: bool = False
+    host_variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    become_password: str | None = None
+
+
+def run(
+    project: Project,
+    playbook: Playbook,
+    on_event: Callable[[TaskEvent], None],
+    cancelled: Callable[[], bool] = lambda: False,
+) -> str:
+    """Run the playbook and return ansible-runner's status word (successful, failed, canceled, timeout).
+
+    Events arrive one at a time, in this thread. Raises PlaybookBrokenError when no host was ever tried.
+    """
+    # ansible-runner logs to the root logger's handlers; its stream is ours to show, not its.
+    logging.getLogger("ansible-runner").setLevel(logging.ERROR)
+    stream = _EventStream(on_event)
+    with _private_folder() as folder:
+        runner = ansible_runner.interface.init_runner(
+            private_data_dir=str(folder),
+            playbook=str(playbook.path),
+            inventory=_inventory(folder, playbook),
+            limit=",".join(playbook.hosts),
+            extravars={"target": "all"},
+            cmdline=_command_line(playbook),
+            forks=min(len(playbook.hosts), MAX_FORKS),
+            settings={"job_timeout": PLAYBOOK_TIMEOUT_SECONDS, "idle_timeout": 0},
+            event_handler=stream.receive,
+            cancel_callback=cancelled,
+            quiet=True,
+        )
+        with _become_password_file(playbook.become_password) as password_file:
+            runner.config.env = _environment(project, folder, playbook, password_file)
+            try:
+                runner.run()
+            finally:
+                _close_control_masters(folder / "cp")
+        status = str(runner.status)
+    if not stream.hosts_seen and status != "canceled":
+        raise PlaybookBrokenError(
+            found=f"Ansible ended ({status}) before it tried a host: {stream.words()}",
+            needed="A playbook that Ansible can start.",
+            next_step=f"ansible-playbook --syntax-check -i {playbook.inventory} {playbook.path}",
+        )
+    return status
+
+
+class _EventStream:
+    """Turns ansible-runner's events into ours."""
+
+    def __init__(self, on_event: Callable[[TaskEvent], None]) -> None:
+        self._on_event = on_event
+        self._handler_tasks: set[str] = set()
+        self._lines: list[str] = []
+        self.hosts_seen: set[str] = set()
+
+    def receive(self, event: dict[str, Any]) -> bool:
+        """Take one event; tell ansible-runner not to keep it on disk."""
+        name = event["event"]
+        data = event.get("event_data") or {}
+        if event.get("stdout"):
+            self._lines.append(event["stdout"])
+        if name == "playbook_on_handler_task_start":
+            self._handler_tasks.add(data.get("task_uuid", ""))
+        kind = EVENT_KINDS.get(name)
+        if kind is not None:
+            self.hosts_seen.add(data["host"])
+            self._on_event(self._task_event(kind, data))
+        return False
+
+    def _task_event(self, kind: str, data: dict[str, Any]) -> TaskEvent:
+        result = redact.scrub_value(data.get("res") or {})
+        items = result.get("results")
+        is_loop = isinstance(items, list) and bool(items) and all(isinstance(item, dict) for item in items)
+        return TaskEvent(
+            host=data["host"],
+            kind=kind,
+            role=data.get("role"),
+            task=data.get("task") or "",
+            module=data.get("resolved_action") or data.get("task_action") or "",
+            handler=data.get("task_uuid") in self._handler_tasks,
+            ignored=bool(data.get("ignore_errors")),
+            results=() if kind == "started" else tuple(items) if is_loop else (result,),
+        )
+
+    def words(self) -> str:
+        """Return the end of what Ansible printed."""
+        return redact.scrub(" ".join(" ".join(self._lines).split()))[-800:] or "it printed nothing"
+
+
+@contextlib.contextmanager
+def _private_folder() -> Iterator[Path]:
+    # Short and in the system's temporary folder: ssh's control sockets below it may have 108 characters at most.
+    folder = Path(tempfile.mkdtemp(prefix="ironlease-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _inventory(folder: Path, playbook: Playbook) -> list[str]:
+    """Return the inventory sources: the user's own, and the connection details that only we know."""
+    if not playbook.host_variables:
+        return [str(playbook.inventory)]
+    extra = folder / "connection.json"
+    hosts = {name: dict(values) for name, values in playbook.host_variables.items()}
+    extra.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
+    return [str(playbook.inventory), str(extra)]
+
+
+def _command_line(playbook: Playbook) -> str:
+    return "--check --diff" if playbook.check else "--diff"
+
+
+@contextlib.contextmanager
+def _become_password_file(password: str | None) -> Iterator[str | None]:
+    """Yield a path from which Ansible can read the password although it is in no file, variable or argument."""
+    if password is None:
+        yield None
+        return
+    descriptor = os.memfd_create("become-password", 0)
+    try:
+        os.write(descriptor, password.encode() + b"\n")
+        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _environment(
+    project: Project, folder: Path, playbook: Playbook, become_password_file: str | None
+) -> dict[str, str]:
+    environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
+    ssh_options = (
+        "ControlMaster=auto",
+        "ControlPersist=60s",
+        "StrictHostKeyChecking=yes",
+        f'UserKnownHostsFile="{project.known_hosts}"',
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=6",
+        "ConnectTimeout=15",
+    )
+    environment |= {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "ANSIBLE_CONFIG": str(project.root / "ansible.cfg"),
+        "ANSIBLE_ROLES_PATH": str(project.root / "roles"),
+        "ANSIBLE_LIBRARY": str(project.root / "plugins" / "modules"),
+        "ANSIBLE_MODULE_UTILS": str(project.root / "plugins" / "module_utils"),
+        "ANSIBLE_ACTION_PLUGINS": str(project.root / "plugins" / "action"),
+        "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
+        "ANSIBLE_SSH_ARGS": " ".join(f"-o {option}" for option in ssh_options),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_DEPRECATION_WARNINGS": "0",
+    }
+    if playbook.plan_directory is not None:
+        environment["IRONLEASE_PLAN_DIR"] = str(playbook.plan_directory)
+    if become_password_file is not None:
+        environment["ANSIBLE_BECOME_PASSWORD_FILE"] = become_password_file
+    return environment
+
+
+def _close_control_masters(folder: Path) -> None:
+    """End the SSH masters that Ansible left waiting for a next task."""
+    for control_socket in folder.iterdir() if folder.is_dir() else ():
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                ["ssh", "-o", f"ControlPath={control_socket}", "-O", "exit", "ironlease"],
+                capture_output=True,
+                timeout=5,
+                check=False,
+            )
