@@ -53,7 +53,7 @@ KNOWN = (
     ),
     _known(
         "disk-full",
-        r"no space left on device|not enough free (?:disk )?space|disk quota exceeded",
+        r"no space left on device|enough free (?:disk )?space|disk quota exceeded",
         "Free space on {host}'s disk.",
         "Free some (`apt-get clean`, `df -h` on {host}), then run the same command again.",
     ),
