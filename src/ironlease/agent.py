@@ -1,27 +1,38 @@
-"""Runs our agent on a host: one file that needs Python 3.9 and nothing else.
+"""Runs our agent on a host: one file that needs Python 3.9 and nothing else, and leaves nothing behind.
 
-The file lies on the host under its own SHA-256, so that an agent that is there is the right one, and is sent only
-when it is missing.
+The file travels on the command's standard input into an anonymous memory file and is run from there. A host is thus
+probed without a byte being written to its disk, and there is never an old agent to be mistaken for the right one.
 """
 
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ironlease import agent_archive, redact
-from ironlease.errors import ExitCode, IronleaseError, UnfinishedError
+from ironlease.errors import ExitCode, IronleaseError, UsageError
 from ironlease.paths import Project
-from ironlease.ssh import Completed, Connection
+from ironlease.ssh import Channel, Completed, Connection
 
 PYTHON = "/usr/bin/python3"
-ROOT_DIRECTORY = "/var/lib/ironlease/agent"
-USER_DIRECTORY = ".cache/ironlease/agent"
 # The slowest answer short of a training run: a probe of a machine whose vendor tools hang until their time limits.
 ANSWER_TIMEOUT_SECONDS = 120.0
+
+# Reads the archive's bytes and not one more: what follows on standard input is the agent's own.
+_LOADER = (
+    "import os,sys\n"
+    "left=int(sys.argv[1])\n"
+    "file=os.memfd_create('ironlease-agent',0)\n"
+    "while left:\n"
+    " part=os.read(0,min(left,65536))\n"
+    " if not part: sys.exit('the agent did not arrive whole')\n"
+    " left-=len(part)\n"
+    " while part: part=part[os.write(file,part):]\n"
+    "os.execv(sys.executable,[sys.executable,'-I','/proc/self/fd/%d'%file]+sys.argv[2:])\n"
+)
 
 
 class AgentError(IronleaseError):
@@ -31,11 +42,10 @@ class AgentError(IronleaseError):
     exit_code = ExitCode.CRASH
 
 
-class PythonMissingError(IronleaseError):
+class PythonMissingError(UsageError):
     """The host has no Python for the agent."""
 
     code = "python-missing"
-    exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,11 @@ class Archive:
         """Build the file from this checkout's sources under ``state/``."""
         path = project.state / "agent" / "agent.pyz"
         return cls(path, agent_archive.build(path))
+
+    @cached_property
+    def content(self) -> bytes:
+        """The file's bytes."""
+        return self.path.read_bytes()
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,7 @@ class Privilege:
         if password is None:
             return cls(("sudo", "-n", "--"))
         redact.register(password)
+        # -k: sudo must read the password even when it remembers one, or the line would reach the command.
         return cls(("sudo", "-S", "-p", "", "-k", "--"), password)
 
     def stdin(self, data: bytes) -> bytes:
@@ -84,48 +100,41 @@ class Agent:
         self.connection = connection
         self._archive = archive
         self._privilege = privilege
-        as_root = bool(privilege.prefix) or connection.target.user == "root"
-        self._directory = ROOT_DIRECTORY if as_root else USER_DIRECTORY
 
     @property
-    def remote_path(self) -> str:
-        """Where the agent's file lies on the host."""
-        return f"{self._directory}/{self._archive.sha256}.pyz"
-
-    def argv(self, command: str) -> list[str]:
-        """Return the host's command line for an agent command."""
-        return [*self._privilege.prefix, PYTHON, "-I", self.remote_path, command]
+    def host(self) -> str:
+        """The name of the host."""
+        return self.connection.target.name
 
     def ask(self, command: str, request: Any = None, timeout_seconds: float = ANSWER_TIMEOUT_SECONDS) -> dict[str, Any]:
-        """Run an agent command and return its answer; send the agent first when the host lacks it.
+        """Run an agent command and return its answer.
 
         Raises AgentError, PythonMissingError, and what :meth:`Connection.run` raises.
         """
-        completed = self._run(command, request, timeout_seconds)
-        if self._is_missing(completed):
-            self.install()
-            completed = self._run(command, request, timeout_seconds)
+        data = b"" if request is None else json.dumps(request).encode()
+        completed = self.connection.run(self._argv(command), stdin=self._stdin(data), timeout_seconds=timeout_seconds)
         return self._answer(command, completed)
 
-    def stdin(self, data: bytes) -> bytes:
-        """Return what :meth:`argv` must be fed so that the agent receives ``data``."""
-        return self._privilege.stdin(data)
+    def start(self, command: str, request: Any) -> Channel:
+        """Start an agent command that goes on until its standard input is closed; ``request`` is its first line."""
+        channel = self.connection.start(self._argv(command))
+        channel.sendall(self._stdin(json.dumps(request).encode() + b"\n"))
+        return channel
 
-    def _run(self, command: str, request: Any, timeout_seconds: float) -> Completed:
-        data = b"" if request is None else json.dumps(request).encode()
-        return self.connection.run(self.argv(command), stdin=self.stdin(data), timeout_seconds=timeout_seconds)
+    def _argv(self, command: str) -> list[str]:
+        size = str(len(self._archive.content))
+        return [*self._privilege.prefix, PYTHON, "-I", "-c", _LOADER, size, command]
 
-    def _is_missing(self, completed: Completed) -> bool:
-        return completed.exit_status == 2 and "can't open file" in completed.stderr
+    def _stdin(self, data: bytes) -> bytes:
+        return self._privilege.stdin(self._archive.content + data)
 
     def _answer(self, command: str, completed: Completed) -> dict[str, Any]:
-        host = self.connection.target.name
         if completed.exit_status == 127 or "command not found" in completed.stderr:
             raise PythonMissingError(
-                found=f"{host} has no {PYTHON}.",
+                found=f"{self.host} has no {PYTHON}.",
                 needed="Python 3.9 or newer from the distribution.",
                 next_step="apt-get install --yes python3 (on the host)",
-                host=host,
+                host=self.host,
             )
         try:
             answer = json.loads(completed.stdout)
@@ -136,29 +145,8 @@ class Agent:
         reason = answer.get("error") if isinstance(answer, dict) else None
         words = redact.scrub(reason or completed.stderr.strip() or completed.stdout.strip() or "nothing was printed")
         raise AgentError(
-            found=f"{host}: the agent's `{command}` ended with {completed.exit_status}: {words[-600:]}",
+            found=f"{self.host}: the agent's `{command}` ended with {completed.exit_status}: {words[-600:]}",
             needed="An answer from the agent.",
-            next_step=f"Run again with --debug, and keep the run folder for a report. On the host: {self.remote_path}",
-            host=host,
+            next_step="Run the same command again with --debug, and keep the run folder for a report.",
+            host=self.host,
         )
-
-    def install(self) -> None:
-        """Put the agent's file in place in one step."""
-        host = self.connection.target.name
-        temporary = shlex.quote(f"{self.remote_path}.new")
-        script = (
-            f"umask 077 && mkdir -p {shlex.quote(self._directory)} && cat > {temporary} "
-            f"&& mv -f {temporary} {shlex.quote(self.remote_path)}"
-        )
-        completed = self.connection.run(
-            [*self._privilege.prefix, "sh", "-c", script],
-            stdin=self.stdin(self._archive.path.read_bytes()),
-        )
-        if completed.exit_status != 0:
-            raise UnfinishedError(
-                code="agent-not-installed",
-                found=f"{host}: the agent could not be written: {redact.scrub(completed.stderr.strip())}",
-                needed=f"Room and the right to write in {self._directory} on the host.",
-                next_step=f"Mend it on the host, then run the same command again for {host}.",
-                host=host,
-            )

@@ -23,19 +23,15 @@ class BusyError(UnfinishedError):
 
 
 class ProvisionLock:
-    """Holds the host's provisioning lock while the context is open.
-
-    The agent's file must be on the host already: ask it something first.
-    """
+    """Holds the host's provisioning lock while the context is open."""
 
     def __init__(self, agent: Agent, command: str) -> None:
         self._agent = agent
         self._request = {"who": f"{getpass.getuser()}@{socket.gethostname()}", "command": command}
 
     def __enter__(self) -> ProvisionLock:
-        self._channel = self._agent.connection.start(self._agent.argv("hold"))
+        self._channel = self._agent.start("hold", self._request)
         self._channel.settimeout(CONNECT_TIMEOUT_SECONDS)
-        self._channel.sendall(self._agent.stdin(json.dumps(self._request).encode() + b"\n"))
         answer = self._read_answer()
         if not answer.get("held"):
             self._channel.close()
@@ -51,7 +47,7 @@ class ProvisionLock:
         line = b""
         while not line.endswith(b"\n") and (chunk := self._channel.recv(4096)):
             line += chunk
-        host = self._agent.connection.target.name
+        host = self._agent.host
         try:
             answer = json.loads(line)
         except ValueError:
@@ -66,7 +62,7 @@ class ProvisionLock:
         return answer
 
     def _busy(self, holder: object) -> BusyError:
-        host = self._agent.connection.target.name
+        host = self._agent.host
         details = holder if isinstance(holder, dict) else {}
         who = details.get("who") or "somebody"
         return BusyError(

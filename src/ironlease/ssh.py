@@ -25,6 +25,9 @@ import paramiko
 from ironlease import redact
 from ironlease.errors import IronleaseError, UnreachableError
 
+# A command's two-way stream, for those who keep one open.
+Channel = paramiko.Channel
+
 CONNECT_TIMEOUT_SECONDS = 15.0
 COMMAND_TIMEOUT_SECONDS = 60.0
 # A host that vanished is noticed after about this long even when no data is expected.
@@ -149,7 +152,7 @@ class Connection:
                     stderr.decode(errors="replace"),
                 )
 
-    def start(self, command: list[str]) -> paramiko.Channel:
+    def start(self, command: list[str]) -> Channel:
         """Start ``command`` and return its channel; closing the channel closes the command's stdin."""
         with self._guard("the command could not be started"):
             channel = self._transport.open_session(timeout=CONNECT_TIMEOUT_SECONDS)
@@ -263,9 +266,7 @@ def connect(
     return Connection(target, transport)
 
 
-def _compare_host_key(
-    target: Target, transport: paramiko.Transport, pinned: list[HostKey], known_hosts: Path
-) -> None:
+def _compare_host_key(target: Target, transport: paramiko.Transport, pinned: list[HostKey], known_hosts: Path) -> None:
     shown = transport.get_remote_server_key()
     key = HostKey(shown.get_name(), shown.get_base64())
     if key not in pinned:
@@ -328,9 +329,7 @@ def _open_socket(target: Target, timeout_seconds: float) -> socket.socket:
     command = target.options.get("proxycommand")
     if not command or command == "none":
         return socket.create_connection((target.address, target.port), timeout=timeout_seconds)
-    argv = shlex.split(
-        command.replace("%h", target.address).replace("%p", str(target.port)).replace("%r", target.user)
-    )
+    argv = shlex.split(command.replace("%h", target.address).replace("%p", str(target.port)).replace("%r", target.user))
     ours, theirs = socket.socketpair()
     ours.settimeout(timeout_seconds)
     with theirs:
@@ -348,9 +347,7 @@ def _open_socket(target: Target, timeout_seconds: float) -> socket.socket:
         return _receive_socket(ours, process, timeout_seconds)
 
 
-def _receive_socket(
-    channel: socket.socket, process: subprocess.Popen[bytes], timeout_seconds: float
-) -> socket.socket:
+def _receive_socket(channel: socket.socket, process: subprocess.Popen[bytes], timeout_seconds: float) -> socket.socket:
     """Take the connected socket that a proxy passes (OpenSSH's ProxyUseFdpass)."""
     try:
         _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
