@@ -166,9 +166,14 @@ def _judge(name: str, version: str, found: list[Distribution], thorough: bool) -
         versions = ", ".join(distribution.version for distribution in found)
         return Difference(name, "duplicate", f"installed more than once: {versions}")
     distribution = found[0]
-    if distribution.version != version:
+    if not _is_version(distribution.version, version):
         return Difference(name, "version", f"{distribution.version} is installed, not {version}")
     return _compare_files(name, distribution, thorough)
+
+
+def _is_version(installed: str, pinned: str) -> bool:
+    """Return whether the version is the pinned one; a pin without a local part takes any local part, as pip does."""
+    return installed == pinned or ("+" not in pinned and installed.partition("+")[0] == pinned)
 
 
 def _read_metadata(info_folder: Path) -> Distribution:
