@@ -1,0 +1,284 @@
+"""The lab as the rest of ironlease sees it: bring hosts up, list them, reset them, take everything down."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+from ironlease.errors import UsageError
+from ironlease.files import private_folder
+from ironlease.lab import base, connect, preconditions
+from ironlease.lab.cgroups import ROOT_NAME, ControlGroup, unified_mount
+from ironlease.lab.errors import LabError
+from ironlease.lab.host import Host, Machine
+from ironlease.lab.inheritance import Inheritance, read_inheritance
+from ironlease.lab.instance import CACHE_ROOT, DATA_ROOT, Instance
+from ironlease.lab.inventory import read_lab_hosts
+from ironlease.lab.keys import KNOWN_HOSTS, LOGIN_KEY, ensure_keys
+from ironlease.lab.locks import exclusive
+from ironlease.lab.mounts import mounted_at_or_below
+from ironlease.lab.network import Network, client_processes
+from ironlease.lab.readiness import wait_for_ssh
+from ironlease.paths import Project
+from ironlease.suggest import did_you_mean
+
+LOCK_SECONDS = 900.0
+SSH_SECONDS = 90.0
+
+
+@dataclass(frozen=True)
+class LabHost:
+    """One line of ``lab.list``. ``state`` is ``running``, ``off`` (its files are kept) or ``absent``."""
+
+    name: str
+    address: str
+    state: str
+    booted_since: datetime | None
+    profile: str | None = None
+    simulated: bool = False
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+class Lab:
+    """The lab of one instance.
+
+    ``hosts`` maps each host's name to its address; ``progress`` gets one line for each thing that takes a while.
+    """
+
+    def __init__(
+        self, instance: Instance, hosts: dict[str, str], progress: Callable[[str], None] = _silent
+    ) -> None:
+        self.instance = instance
+        self.hosts = hosts
+        self.progress = progress
+
+    @classmethod
+    def here(cls, project: Project, progress: Callable[[str], None] = _silent) -> Lab:
+        """Return the lab of this checkout, or the one that ``IRONLEASE_LAB`` names."""
+        hosts = read_lab_hosts(project.inventories / "lab" / "hosts.yml")
+        return cls(Instance.of_checkout(project.root), hosts, progress)
+
+    def is_lab_host(self, name: str) -> bool:
+        """Return whether ``name`` is a host of the lab inventory, up or not."""
+        return name in self.hosts
+
+    def list(self) -> list[LabHost]:
+        """Return the state of every lab host; needs no rights and changes nothing."""
+        return [self._describe(host) for host in map(self._host, self.hosts)]
+
+    def up(self, hosts: Sequence[str] | None = None, *, route_out: bool = True) -> None:
+        """Bring up ``hosts`` (None: all) and return when each answers over SSH; running ones stay as they are.
+
+        A host that was switched off goes on from its own files. ``route_out=False`` starts hosts that reach each other and
+        nothing else. Raises LabError, LabUnavailableError, or UsageError for a name that is not in the inventory.
+        """
+        chosen = self._known(hosts)
+        preconditions.check()
+        with self._locked():
+            asleep = [host for host in map(self._host, chosen) if not host.is_running]
+            if asleep:
+                self._boot(asleep, fresh=False, route_out=route_out)
+
+    def reset(self, hosts: Sequence[str] | None = None, *, route_out: bool = True) -> None:
+        """Throw away what ``hosts`` (None: all that exist) have written, and boot them fresh."""
+        chosen = self._known(hosts) if hosts is not None else [h.name for h in self.list() if h.state != "absent"]
+        preconditions.check()
+        with self._locked():
+            selected = [self._host(name) for name in chosen]
+            self._stop(selected)
+            self._boot(selected, fresh=True, route_out=route_out)
+
+    def down(self, hosts: Sequence[str] | None = None, *, purge: bool = False) -> None:
+        """Remove ``hosts``; with None everything that belongs to the instance, whatever state it is in.
+
+        ``purge`` also removes cached bases that no lab on this computer uses, and the keys with the last of them.
+        """
+        preconditions.check()
+        chosen = None if hosts is None else self._known(hosts)
+        with self._locked():
+            if chosen is None:
+                self._remove_everything()
+            else:
+                selected = [self._host(name) for name in chosen]
+                self._stop(selected)
+                for host in selected:
+                    host.discard()
+                    shutil.rmtree(self.instance.host_run_dir(host.name), ignore_errors=True)
+        if purge:
+            self._purge()
+
+    def power_cut(self, host: str) -> None:
+        """Take the power from ``host``: it falls silent in the middle of what it does. Its files stay."""
+        selected = self._host(self._known([host])[0])
+        with self._locked():
+            if self.instance.namespace.exists():
+                with contextlib.suppress(LabError):  # a host that is off has no cable
+                    self._network().unplug(selected.address)
+            selected.kill()
+
+    def power_on(self, host: str, *, route_out: bool = True) -> None:
+        """Boot ``host`` again from its own files and return when it answers over SSH."""
+        self.up([host], route_out=route_out)
+
+    def host_key(self) -> str:
+        """Return the public key that every lab host shows, as ``ssh-ed25519 AAAA...``."""
+        return ensure_keys().host_public
+
+    def ssh_command(self, host: str) -> list[str]:
+        """Return the command that opens a shell on ``host``; add a remote command to run just that."""
+        address = self.hosts[self._known([host])[0]]
+        script = Path(connect.__file__)
+        proxy = f'"{sys.executable}" -IS "{script}" {self.instance.namespace} %h %p'
+        options = {
+            "ProxyCommand": proxy,
+            "ProxyUseFdpass": "yes",
+            "IdentityFile": str(LOGIN_KEY),
+            "IdentitiesOnly": "yes",
+            "UserKnownHostsFile": str(KNOWN_HOSTS),
+            "StrictHostKeyChecking": "yes",
+            "ConnectTimeout": "15",
+            "LogLevel": "ERROR",
+        }
+        words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        return ["ssh", "-F", "none", *words, f"root@{address}"]
+
+    def run_inside(
+        self, host: str, argv: Sequence[str], *, limit_seconds: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``argv`` inside ``host`` without SSH, for tests; raises LabError when the host is not running."""
+        process = self._host(self._known([host])[0]).first_process()
+        if process is None:
+            raise LabError(
+                code="lab-host-off",
+                found=f"the lab host {host} is not running",
+                needed="a host that is up",
+                next_step=f"./invoke lab.up --host {host}",
+                host=host,
+            )
+        return subprocess.run(
+            ["nsenter", f"--target={process}", "--all", "--", *argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_seconds,
+            check=False,
+        )
+
+    @cached_property
+    def _group(self) -> ControlGroup:
+        return ControlGroup(unified_mount(), f"{ROOT_NAME}/{self.instance.name}")
+
+    def _host(self, name: str) -> Host:
+        return Host(self.instance, self._group, name, self.hosts[name])
+
+    def _network(self, web_ports: frozenset[int] = frozenset()) -> Network:
+        return Network(self.instance, self._group.child("network"), web_ports)
+
+    def _known(self, hosts: Sequence[str] | None) -> list[str]:
+        chosen = list(self.hosts) if hosts is None else list(dict.fromkeys(hosts))
+        unknown = [name for name in chosen if name not in self.hosts]
+        if unknown:
+            raise UsageError(
+                code="unknown-host",
+                found=f"no lab host is called {', '.join(unknown)}",
+                needed=f"a host of inventories/lab. {did_you_mean(unknown[0], self.hosts)}",
+                next_step="./invoke lab.list",
+            )
+        return chosen
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with exclusive(self.instance.lock_file, LOCK_SECONDS, self.progress):
+            yield
+
+    def _describe(self, host: Host) -> LabHost:
+        state = "running" if host.is_running else "off" if host.machine() else "absent"
+        return LabHost(host.name, host.address, state, host.booted_since())
+
+    def _boot(self, hosts: list[Host], *, fresh: bool, route_out: bool) -> None:
+        inheritance = read_inheritance()
+        for note in inheritance.notes:
+            self.progress(f"note: {note}")
+        recipe = base.recipe_for(inheritance, platform.freedesktop_os_release())
+        keys = ensure_keys()
+        private_folder(self.instance.ssh_sockets)
+        network = self._network(inheritance.web_ports)
+        network.start()
+        for host in hosts:
+            machine = None if fresh else host.machine()
+            if machine is None:
+                folder = base.ensure_base(recipe, self._group.child("build"), self.instance.name, self.progress)
+                machine = Machine(recipe.digest, [], inheritance.bind_read_only)
+                host.create(machine, folder, inheritance.host_files, keys)
+            network.attach(host.name, host.address, route_out=route_out)
+            self.instance.host_run_dir(host.name).mkdir(parents=True, exist_ok=True)
+            host.start([base.base_folder(machine.base)])
+        self._wait(hosts)
+
+    def _wait(self, hosts: list[Host]) -> None:
+        started = time.monotonic()
+        wait_for_ssh(self.instance.namespace, hosts, SSH_SECONDS)
+        names = ", ".join(host.name for host in hosts)
+        self.progress(f"up: {names} ({time.monotonic() - started:.1f} s)")
+
+    def _stop(self, hosts: Iterable[Host]) -> None:
+        for host in hosts:
+            host.kill()
+            self._network().detach(host.name, host.address)
+
+    def _remove_everything(self) -> None:
+        # The start orders first: what has not started yet must not start any more.
+        shutil.rmtree(self.instance.run_dir / "hosts", ignore_errors=True)
+        clients = client_processes(self.instance)
+        self._group.kill()
+        self._group.remove()
+        _end_clients(clients)
+        for point in mounted_at_or_below(self.instance.run_dir):
+            subprocess.run(["umount", "--lazy", str(point)], timeout=30, check=True)
+        base.discard_unfinished(self.instance.name)
+        for folder in (self.instance.run_dir, self.instance.data_dir):
+            if folder.exists():
+                shutil.rmtree(folder)
+        for empty in (self._group.path.parent, DATA_ROOT):
+            with contextlib.suppress(OSError):  # other labs are still there
+                empty.rmdir()
+
+    def _purge(self) -> None:
+        used = {record.base for record in _machines_of_all_labs()}
+        for folder in sorted((CACHE_ROOT / "bases").glob("*")):
+            if folder.name in used:
+                self.progress(f"kept {folder}: another lab uses it")
+            else:
+                shutil.rmtree(folder)
+        if not used:
+            shutil.rmtree(CACHE_ROOT, ignore_errors=True)
+
+
+def _machines_of_all_labs() -> Iterator[Machine]:
+    group = ControlGroup(Path("/"), ROOT_NAME)
+    for folder in DATA_ROOT.glob("*/hosts/*"):
+        machine = Host(Instance(folder.parents[1].name), group, folder.name, "").machine()
+        if machine is not None:
+            yield machine
+
+
+def _end_clients(processes: list[int]) -> None:
+    """End SSH connection masters into a lab that is gone; most have noticed by themselves."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)

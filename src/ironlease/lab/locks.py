@@ -1,0 +1,71 @@
+"""One worker at a time, with a limit to the waiting, and no lock that outlives its holder."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ironlease.lab.errors import LabError
+
+_POLL_SECONDS = 0.1
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, limit_seconds: float, progress: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock file ``path`` while the block runs.
+
+    The kernel releases it when the holder ends, however it ends. Raises LabError after ``limit_seconds``.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _acquire(path, limit_seconds, progress)
+    try:
+        yield
+    finally:
+        # Removed while still held: whoever waits for this file notices that it is another one now.
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _acquire(path: Path, limit_seconds: float, progress: Callable[[str], None]) -> int:
+    deadline = time.monotonic() + limit_seconds
+    announced = False
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+            os.close(descriptor)
+        else:
+            if _is_still(path, descriptor):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"process {os.getpid()}\n".encode(), 0)
+                return descriptor
+            os.close(descriptor)
+            continue
+        if not announced:
+            progress(f"waiting for {holder}, which is working on the lab")
+            announced = True
+        if time.monotonic() > deadline:
+            raise _busy(holder, limit_seconds)
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _busy(holder: str, limit_seconds: float) -> LabError:
+    return LabError(
+        code="lab-busy",
+        found=f"{holder} has been working on this lab for more than {limit_seconds:g} s",
+        needed="one command at a time for one lab",
+        next_step="wait for it to end, then the same command again",
+    )

@@ -1,0 +1,52 @@
+"""What a computer must have to run lab hosts, found out before anything is changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from ironlease.lab.errors import LabUnavailableError, MissingToolsError
+
+# The program, and the Debian package that holds it.
+REQUIRED_PACKAGES = {
+    "apt-config": "apt",
+    "mmdebstrap": "mmdebstrap",
+    "systemd-nspawn": "systemd-container",
+    "slirp4netns": "slirp4netns",
+    "ip": "iproute2",
+    "nft": "nftables",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "setsid": "util-linux",
+    "mount": "mount",
+}
+
+
+def check() -> None:
+    """Raise LabUnavailableError when this computer cannot run the lab."""
+    if sys.platform != "linux":
+        raise LabUnavailableError(
+            code="lab-not-linux",
+            found=f"this computer runs {sys.platform}",
+            needed="Linux, because lab hosts share the computer's kernel",
+            next_step="use a real host (./invoke init), or a Linux container: docker run --privileged -it debian:12",
+        )
+    if os.geteuid() != 0:
+        raise LabUnavailableError(
+            code="lab-not-root",
+            found=f"the command runs as user {os.geteuid()}",
+            needed="root, because lab hosts have network namespaces and mounts of their own",
+            next_step="sudo ./invoke lab.up; without root, use a real host (./invoke init)"
+            " or a container: docker run --privileged -it debian:12",
+        )
+    if missing := missing_tools():
+        raise MissingToolsError(missing, sorted({REQUIRED_PACKAGES[tool] for tool in missing}))
+
+
+def missing_tools() -> list[str]:
+    """Return the programs that are not installed."""
+    search = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    return [tool for tool in REQUIRED_PACKAGES if shutil.which(tool, path=search) is None]
