@@ -1,0 +1,1 @@
+../../../src/ironlease_node/__init__.py
