@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 
 # Below this likeness a suggestion confuses more than it helps; "lab9" against "lab1" has 0.75.
 _LIKENESS = 0.6
+_SPREAD = 0.1
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -23,23 +24,19 @@ def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
             likeness = max(likeness, 0.9)
         if likeness >= _LIKENESS:
             scored.append((-likeness, candidate))
-    return [candidate for _, candidate in sorted(scored)[:limit]]
+    scored.sort()
+    # A long common prefix makes everything look alike; only what comes close to the best is worth a word.
+    return [candidate for score, candidate in scored[:limit] if score <= scored[0][0] + _SPREAD]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return what the "needed" part of an error says: the nearest known names, or all of them."""
+    """Return ``did you mean x or y?``; when nothing is near, ``one of`` all known names."""
     names = sorted(set(known))
     close = nearest(name, names)
     if close:
-        return f"did you mean {_either(close)}?"
-    if names:
-        return f"one of {', '.join(names)}"
-    return "none is known"
+        return f"did you mean {' or '.join(close)}?"
+    return f"one of {', '.join(names)}." if names else "there is none yet."
 
 
 def _plain(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "").replace(".", "")
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(names)

@@ -52,7 +52,16 @@ def validate(value: Any, model: type[ModelType], source: Source) -> ModelType:
     try:
         return model.model_validate(value)
     except ValidationError as error:
+        found = [dict(details) for details in error.errors(include_url=False)]
         mistakes: list[IronleaseError] = [
-            explain(model, dict(details), source) for details in error.errors(include_url=False)
+            explain(model, details, source) for details in found if not _follows(details, found)
         ]
     raise mistakes[0] if len(mistakes) == 1 else CombinedError(mistakes)
+
+
+def _follows(details: dict[str, Any], found: list[dict[str, Any]]) -> bool:
+    """Whether a list counts as too short only because its entries were refused, each with its own message."""
+    location = details["loc"]
+    return details["type"] == "too_short" and any(
+        other["loc"][: len(location)] == location and other["loc"] != location for other in found
+    )

@@ -14,15 +14,15 @@ from ironlease.schema.source import Source, edit_command, shown_place
 from ironlease.suggest import did_you_mean
 
 _NEEDED = {
-    "string_type": "text; quote it if it looks like a number or a date",
-    "int_type": "a whole number, without quotes",
-    "float_type": "a number, without quotes",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
-    "model_attributes_type": "a mapping of keys to values",
+    "string_type": "Text; quote it if it looks like a number or a date.",
+    "int_type": "A whole number, without quotes.",
+    "float_type": "A number, without quotes.",
+    "bool_type": "true or false.",
+    "tuple_type": "A list.",
+    "list_type": "A list.",
+    "dict_type": "A mapping of keys to values.",
+    "model_type": "A mapping of keys to values.",
+    "model_attributes_type": "A mapping of keys to values.",
 }
 
 
@@ -30,41 +30,25 @@ def explain(model: type[BaseModel], details: dict[str, Any], source: Source) -> 
     """Return one of pydantic's error ``details`` about ``model`` as an error with its place in ``source``."""
     location: Location = tuple(details["loc"])
     file, line = source.place(location)
-    place = shown_place(file, line)
     name = dotted(location) or "the file"
-    kind, context = details["type"], details.get("ctx", {})
     edit = edit_command(file, line)
+    kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        known = list(_keys(model, location[:-1]))
-        return UsageError(
-            code="unknown-key",
-            found=f"{place}: unknown key {name}",
-            needed=did_you_mean(str(location[-1]), known),
-            next_step=f"rename or remove it: {edit}",
-        )
-    if kind == "missing":
-        return UsageError(
-            code="missing-key",
-            found=f"{place}: {name} is missing",
-            needed=f"{name}, which has no default",
-            next_step=f"add it: {edit}",
-        )
-    if kind == "refused":
-        correction = (
-            f"write {location[-1] if location else name}: {context['correction']}, " if context["correction"] else ""
-        )
-        return UsageError(
-            code="bad-value",
-            found=f"{place}: {name} is {context['found']}",
-            needed=context["needed"],
-            next_step=f"{correction}{edit}",
-        )
-    return UsageError(
-        code="bad-value",
-        found=f"{place}: {name} is {shown_value(details['input'])}",
-        needed=_needed(kind, context, details),
-        next_step=edit,
-    )
+        code, what = "unknown-key", f"unknown key {name}"
+        needed = _sentence(did_you_mean(str(location[-1]), _keys(model, location[:-1])))
+        next_step = f"Rename or remove it: {edit}"
+    elif kind == "missing":
+        code, what = "missing-key", f"{name} is missing"
+        needed, next_step = f"{name}; it has no default.", f"Add it: {edit}"
+    elif kind == "refused":
+        code, what = "bad-value", f"{name} is {context['found']}"
+        needed, next_step = context["needed"], edit
+        if context["correction"]:
+            next_step = f"Write {location[-1]}: {context['correction']} with {edit}"
+    else:
+        code, what = "bad-value", f"{name} is {shown_value(details['input'])}"
+        needed, next_step = _needed(kind, context, details), edit
+    return UsageError(code=code, found=f"{shown_place(file, line)}: {what}.", needed=needed, next_step=next_step)
 
 
 def dotted(location: Location) -> str:
@@ -75,11 +59,17 @@ def dotted(location: Location) -> str:
 def _needed(kind: str, context: dict[str, Any], details: dict[str, Any]) -> str:
     if kind == "literal_error":
         allowed = [word.strip("' ") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
-        return did_you_mean(str(details["input"]), allowed)
+        return _sentence(did_you_mean(str(details["input"]), allowed))
+    if kind == "too_short":
+        return f"At least {context['min_length']} of them."
     if kind in _NEEDED:
         return _NEEDED[kind]
-    message: str = details["msg"]
-    return message.removeprefix("Input should be ").removeprefix("Value error, ")
+    message: str = details["msg"].removeprefix("Input should be ")
+    return _sentence(f"{message}.")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _keys(model: type[BaseModel], location: Location) -> Iterator[str]:

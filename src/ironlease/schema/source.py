@@ -7,6 +7,11 @@ from typing import Any
 
 import yaml
 
+try:  # libyaml's loader is ten times as fast; not every build of PyYAML has it
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:
+    from yaml import SafeLoader  # type: ignore[assignment]
+
 from ironlease.errors import UsageError
 from ironlease.schema.model import Location
 
@@ -32,7 +37,7 @@ class YamlSource(Source):
 
     def place(self, location: Location) -> tuple[str, int | None]:
         """Return the file and the line of the key at ``location``, or of the nearest mapping around it."""
-        node = yaml.compose(self._path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        node = yaml.compose(self._path.read_text(encoding="utf-8"), Loader=SafeLoader)
         return self.name, None if node is None else line_of(node, location)
 
 
@@ -47,9 +52,9 @@ def read_yaml(path: Path) -> Any:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(
             code="file-unreadable",
-            found=f"{shown_path(path)} cannot be read: {reason}",
-            needed="a readable YAML file",
-            next_step=f"check it with `ls -l {shown_path(path)}`",
+            found=f"{shown_path(path)} cannot be read: {reason}.",
+            needed="A YAML file that you can read.",
+            next_step=f"ls -l {shown_path(path)}",
         ) from error
     try:
         return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derived from the safe loader
@@ -72,7 +77,7 @@ def shown_place(file: str, line: int | None) -> str:
 
 def edit_command(file: str, line: int | None) -> str:
     """Return the command that opens ``file`` at ``line``."""
-    return f"`${{EDITOR:-vi}} {'' if line is None else f'+{line} '}{file}`"
+    return f"${{EDITOR:-vi}} {'' if line is None else f'+{line} '}{file}"
 
 
 def line_of(node: yaml.Node, location: Location) -> int:
@@ -96,12 +101,14 @@ def _child_node(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | Non
     return None
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+class _UniqueKeyLoader(SafeLoader):
     """The safe loader, which also refuses a key that is written twice in one mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} is written twice", key.start_mark
@@ -116,7 +123,7 @@ def _broken_yaml(path: Path, error: yaml.YAMLError) -> UsageError:
     line = None if mark is None else mark.line + 1
     return UsageError(
         code="yaml-broken",
-        found=f"{shown_place(shown_path(path), line)}: not valid YAML: {problem}",
-        needed="valid YAML",
+        found=f"{shown_place(shown_path(path), line)}: not valid YAML: {problem}.",
+        needed="Valid YAML.",
         next_step=edit_command(shown_path(path), line),
     )

@@ -21,21 +21,21 @@ def aware_time(value: object) -> datetime:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value
     if not isinstance(value, str | date):
-        raise refuse(shown_value(value), "a time with an offset from UTC", f'"{_with_offset(datetime.now())}"')  # noqa: DTZ005 - an example in local time
+        raise refuse(shown_value(value), "A time with its offset from UTC.", f'"{_with_offset(datetime.now())}"')  # noqa: DTZ005 - an example in local time
     parsed = value if isinstance(value, date) else _parse_time(value)
     if isinstance(parsed, datetime) and parsed.tzinfo is not None:
         return parsed
     if parsed is None:
         raise refuse(
             f"{shown_value(value)}, which is no time",
-            "a time with an offset from UTC, as in ISO 8601",
+            "A time as in ISO 8601, with its offset from UTC.",
             f'"{_with_offset(datetime.now())}"',  # noqa: DTZ005 - an example in local time
         )
     # A bare date means its end: a lease that "ends on the 31st" covers that day.
     naive = parsed if isinstance(parsed, datetime) else datetime(parsed.year, parsed.month, parsed.day, 23, 59)  # noqa: DTZ001 - the missing offset is what the message is about
     raise refuse(
         f"{shown_value(str(value))}, which names no offset from UTC",
-        "a time with an offset, because host, lessor and this computer may be in three time zones",
+        "A time with its offset: host, lessor and this computer may be in three time zones.",
         f'"{_with_offset(naive)}"',
     )
 
