@@ -26,6 +26,7 @@ SYSCTL_FALLBACK = {"kernel": "/proc/sys/kernel/pid_max"}
 # Bit numbers from the kernel's include/uapi/linux/capability.h.
 CAP_SYS_MODULE = 16
 CAP_SYS_RESOURCE = 24
+CAP_SYS_TIME = 25
 
 
 def read_modules(sources: Sources) -> dict[str, bool]:
@@ -91,6 +92,7 @@ def read_permits(sources: Sources) -> dict[str, Any]:
     return {
         "sysctl": {kind: _can_write(host, kind) for kind in SYSCTL_FILES},
         "raise_limits": bool(bounding_set >> CAP_SYS_RESOURCE & 1),
+        "set_clock": bool(bounding_set >> CAP_SYS_TIME & 1),
         "load_modules": modules and bool(bounding_set >> CAP_SYS_MODULE & 1),
     }
 
