@@ -35,6 +35,8 @@ class Outcome:
     resumes: int = 0
     seconds: float = 0.0
     cut_off: str | None = None
+    # Tasks that check mode passes over, because what they would do depends on what was not really done before them.
+    undecided: list[str] = field(default_factory=list)
 
     @property
     def finished(self) -> bool:
@@ -86,11 +88,17 @@ def _take(event: TaskEvent, outcomes: dict[str, Outcome], on_event: Callable[[Ta
         outcome.changed += event.changed
         outcome.changes.extend(changes.of(event))
         outcome.recorder.record(event)
+        if event.kind == "skipped" and any("ansible_check_mode" in _condition(result) for result in event.results):
+            outcome.undecided.append(f"{event.role}: {event.task}")
     elif event.kind == "unreachable" or (event.kind == "failed" and diagnose.looks_interrupted(event)):
         outcome.cut_off = f"{event.role or 'play'}: {event.task}"
     elif event.kind == "failed" and not event.ignored:
         outcome.failures.extend(diagnose.explain(event))
     on_event(event, outcome)
+
+
+def _condition(result: dict[str, Any]) -> str:
+    return str(result.get("false_condition") or "")
 
 
 def _begin_again(outcome: Outcome) -> Outcome:

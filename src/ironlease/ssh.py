@@ -103,11 +103,21 @@ class HostKey:
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended on the host."""
+    """A command that ended on the host; ``output`` is its standard output as it came."""
 
     exit_status: int
-    stdout: str
-    stderr: str
+    output: bytes
+    errors: bytes
+
+    @property
+    def stdout(self) -> str:
+        """The output as text."""
+        return self.output.decode(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """The error output as text."""
+        return self.errors.decode(errors="replace")
 
 
 class Connection:
@@ -145,12 +155,8 @@ class Connection:
             channel = self._transport.open_session(timeout=min(timeout_seconds, CONNECT_TIMEOUT_SECONDS))
             with contextlib.closing(channel):
                 channel.exec_command(text)
-                stdout, stderr = _exchange(channel, stdin, timeout_seconds)
-                return Completed(
-                    channel.recv_exit_status(),
-                    stdout.decode(errors="replace"),
-                    stderr.decode(errors="replace"),
-                )
+                output, errors = _exchange(channel, stdin, timeout_seconds)
+                return Completed(channel.recv_exit_status(), output, errors)
 
     def start(self, command: list[str]) -> Channel:
         """Start ``command`` and return its channel; closing the channel closes the command's stdin."""

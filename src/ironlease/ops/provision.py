@@ -1,0 +1,250 @@
+"""``invoke provision``: from whatever the seller handed over to a host that is proved to train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ironlease import files, footprint, provision_record, ssh
+from ironlease.converge import RECONNECT_SECONDS, Outcome
+from ironlease.errors import ExitCode, IronleaseError, UnfinishedError, UnreachableError, UsageError
+from ironlease.inventory import Host
+from ironlease.ops import fleet, hosts, provision_report, seller_state
+from ironlease.ops.context import Context
+from ironlease.ops.enrol import FirstContact, enrol_hosts, password
+from ironlease.ops.examine import Examined, Examiner, is_as_wanted, observe, refuse_blocked
+from ironlease.ops.play import Play
+from ironlease.ops.prove import prove
+from ironlease.ops.provision_report import HostReport
+from ironlease.ops.result import Result
+from ironlease.ops.session import target_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    contact: FirstContact
+    stack: str | None
+    check: bool
+    yes: bool
+    full: bool
+
+
+def run(
+    context: Context,
+    *,
+    host: list[str],
+    group: str | None = None,
+    stack: str | None = None,
+    check: bool = False,
+    yes: bool = False,
+    full: bool = False,
+    fingerprint: str | None = None,
+    password_file: str | None = None,
+    disable_password_login: bool = False,
+) -> Result:
+    """Provision hosts: enrol, probe, plan, save the seller's state, converge, verify."""
+    contact = FirstContact(fingerprint, password_file, disable_password_login)
+    chosen = hosts.select(context, host, group)
+    return _Provisioning(context, chosen, Options(contact, stack, check, yes, full)).run()
+
+
+class _Provisioning:
+    """One ``invoke provision`` over its hosts. A host that fails is left out of what follows; the others go on."""
+
+    def __init__(self, context: Context, chosen: hosts.Chosen, options: Options) -> None:
+        self._context = context
+        self._chosen = chosen
+        self._options = options
+        self._password = password(context, options.contact.password_file)
+        self._examiner = Examiner(context, chosen, stack=options.stack, password=self._password)
+        self._reports = {host.name: HostReport(host.name) for host in chosen.hosts}
+        self._open: dict[str, Examined] = {}
+        self._play = Play(context, chosen, become_password=self._password, come_back=self._come_back)
+
+    def run(self) -> Result:
+        """Do it all, and report on every host."""
+        try:
+            self._enrol()
+            self._examine()
+            if self._options.check:
+                self._check()
+            else:
+                self._converge(self._not_as_wanted())
+                self._prove()
+                self._keep_records()
+        finally:
+            for examined in self._open.values():
+                examined.close()
+        return provision_report.result(self._context, list(self._reports.values()), check=self._options.check)
+
+    def _healthy(self) -> list[Examined]:
+        return [examined for name, examined in self._open.items() if not self._reports[name].errors]
+
+    def _fail(self, errors: list[IronleaseError]) -> None:
+        for error in errors:
+            self._reports[error.host or ""].errors.append(error)
+
+    def _each(self, work: Callable[[Examined], T], items: list[Examined]) -> dict[str, T]:
+        answers, errors = fleet.each(items, lambda examined: examined.host.name, work)
+        self._fail(errors)
+        return answers
+
+    def _enrol(self) -> None:
+        strangers = [host for host in self._chosen.hosts if not self._is_enrolled(host)]
+        if self._options.check:
+            # A key that we made ourselves may be pinned by a check: it changes nothing on the host.
+            self._fail([_not_enrolled(host) for host in strangers if self._chosen.vouched_key(host.name) is None])
+            strangers = [host for host in strangers if self._chosen.vouched_key(host.name) is not None]
+        if strangers:
+            chosen = hosts.Chosen(self._chosen.inventory, strangers, self._chosen.lab)
+            _, errors = enrol_hosts(self._context, chosen, self._options.contact)
+            self._fail(errors)
+
+    def _is_enrolled(self, host: Host) -> bool:
+        target = target_of(self._context.project, self._chosen.inventory, host)
+        pinned = ssh.pinned_keys(self._context.project.known_hosts, target)
+        vouched = self._chosen.vouched_key(host.name)
+        asked_again = self._options.contact.fingerprint is not None or self._options.contact.disable_password_login
+        return bool(pinned) and (vouched is None or vouched in pinned) and not asked_again
+
+    def _examine(self) -> None:
+        """Log in, take the lock, probe, resolve the plan; refuse what the plan forbids."""
+        ready = [host for host in self._chosen.hosts if not self._reports[host.name].errors]
+
+        def examine(host: Host) -> None:
+            examined = self._open[host.name] = self._examiner.examine(host, lock=not self._options.check)
+            self._context.run_folder.write_json(f"hosts/{host.name}/probe.json", examined.probe)
+            self._context.run_folder.write_json(f"hosts/{host.name}/plan.json", examined.plan.to_json())
+            refuse_blocked(examined)
+
+        _, errors = fleet.each(ready, lambda host: host.name, examine)
+        self._fail(errors)
+
+    def _not_as_wanted(self) -> list[Examined]:
+        """Return the hosts whose roles have to run: all that were not observed to be as wanted, thing by thing."""
+        if self._options.full:
+            return self._healthy()
+
+        def look(examined: Examined) -> bool:
+            observation = observe(self._context, examined)
+            if observation is not None:
+                self._context.run_folder.write_json(f"hosts/{examined.host.name}/observation.json", observation)
+            return is_as_wanted(observation)
+
+        settled = self._each(look, self._healthy())
+        for name, as_wanted in settled.items():
+            self._reports[name].observed = as_wanted
+        return [examined for examined in self._healthy() if not settled[examined.host.name]]
+
+    def _converge(self, pending: list[Examined]) -> None:
+        if not pending:
+            return
+        provision_report.show_plans(self._context, pending)
+        self._agree(pending)
+        saved = self._each(lambda examined: seller_state.save(self._context, examined), pending)
+        pending = [examined for examined in pending if examined.host.name in saved]
+        if pending:
+            outcomes = self._play.run(pending, check=False)
+            self._each(lambda examined: self._take(examined, outcomes[examined.host.name]), pending)
+
+    def _agree(self, pending: list[Examined]) -> None:
+        """Ask for agreement where the plan holds something that a person should have read."""
+        reasons = provision_report.needs_agreement(pending)
+        if not reasons or self._options.yes or self._context.console.confirm("Go on with this plan?"):
+            return
+        raise UsageError(
+            code="not-agreed",
+            found="The plan holds what needs your agreement: " + "; ".join(reasons),
+            needed="Your word that you have read it.",
+            next_step="Run the same command again with --yes, or answer y on a terminal; nothing was changed.",
+        )
+
+    def _come_back(self, examined: Examined, cancelled: bool) -> bool:
+        """Wait for a host that was cut off, log in again and take its lock again."""
+        try:
+            return self._examiner.reopen(examined, 0.0 if cancelled else RECONNECT_SECONDS)
+        except IronleaseError as error:
+            self._fail(fleet.of_host(error, examined.host.name))
+            return False
+
+    def _take(self, examined: Examined, outcome: Outcome) -> None:
+        """Take over what the roles reported, and confirm it by observing the host: the footprint that is then kept."""
+        name = examined.host.name
+        report = self._reports[name]
+        report.changes.extend(outcome.changes)
+        report.errors.extend(outcome.failures)
+        if report.errors:
+            return
+        if outcome.resumes:
+            boot_id = examined.session.agent.ask("probe")["boot_id"]
+            report.reboots = int(boot_id != examined.probe["boot_id"])
+        document = outcome.recorder.document(examined.key)
+        observation = examined.session.agent.ask("observe", document)
+        self._context.run_folder.write_json(f"hosts/{name}/footprint.json", document)
+        self._context.run_folder.write_json(f"hosts/{name}/observation.json", observation)
+        if not is_as_wanted(observation):
+            raise _not_confirmed(name, observation)
+        files.write_json(footprint.path_of(self._context.project, name), document)
+
+    def _check(self) -> None:
+        """Run the roles in Ansible's check mode: what they would change, and what cannot be known before it is done."""
+        examined_hosts = self._healthy()
+        if not examined_hosts:
+            return
+        provision_report.show_plans(self._context, examined_hosts)
+        outcomes = self._play.run(examined_hosts, check=True)
+        for name, outcome in outcomes.items():
+            report = self._reports[name]
+            report.changes.extend(outcome.changes)
+            report.undecided.extend(outcome.undecided)
+            report.errors.extend(outcome.failures)
+
+    def _prove(self) -> None:
+        """Collect each host's manifest and prove that it trains, where no proof of that very manifest is kept."""
+
+        def one(examined: Examined) -> None:
+            name = examined.host.name
+            proof = self._reports[name].proof = prove(self._context, examined, full=self._options.full)
+            self._context.run_folder.write_json(f"hosts/{name}/manifest.json", proof.manifest)
+            self._context.run_folder.write_json(f"hosts/{name}/evidence.json", proof.document)
+            proof.require_pass(name)
+
+        self._each(one, self._healthy())
+
+    def _keep_records(self) -> None:
+        run_dir = str(self._context.run_folder.path)
+        for name, examined in self._open.items():
+            report = self._reports[name]
+            stack, verdict = examined.stack.name, report.verdict
+            provision_record.keep(self._context.project, name, stack=stack, verdict=verdict, run_dir=run_dir)
+
+
+def _not_enrolled(host: Host) -> IronleaseError:
+    return UnreachableError(
+        code="not-enrolled",
+        found=f"{host.name} was never enrolled: its host key is not pinned.",
+        needed="An enrolled host: a check trusts nobody new.",
+        next_step=f"invoke enrol --host {host.name}",
+        host=host.name,
+    )
+
+
+def _not_confirmed(host: str, observation: dict[str, object]) -> IronleaseError:
+    differences = observation.get("differences")
+    first = differences[0] if isinstance(differences, list) and differences else {}
+    return UnfinishedError(
+        code="not-confirmed",
+        exit_code=ExitCode.FAIL,
+        found=(
+            f"{host}: the roles ended without a failure, yet {first.get('target', 'a thing')} "
+            f"({first.get('role')}: {first.get('task')}) is {first.get('state', 'not as wanted')}."
+        ),
+        needed="Everything as the roles reported it.",
+        next_step=f"See hosts/{host}/observation.json in the run folder; something on the host undoes the change.",
+        host=host,
+    )

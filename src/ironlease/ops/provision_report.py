@@ -1,0 +1,151 @@
+"""What ``invoke provision`` shows: the plan before, the changes and the verdict after."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from ironlease.changes import Change
+from ironlease.console import Table
+from ironlease.errors import IronleaseError
+from ironlease.ops.context import Context
+from ironlease.ops.examine import Examined
+from ironlease.ops.prove import Proof
+from ironlease.ops.result import Result
+
+
+@dataclass
+class HostReport:
+    """What became of one host; ``observed`` is true when everything was found as wanted and no role had to run."""
+
+    name: str
+    started: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+    changes: list[Change] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    errors: list[IronleaseError] = field(default_factory=list)
+    reboots: int = 0
+    observed: bool = False
+    proof: Proof | None = None
+
+    def finish(self) -> None:
+        """Take the time."""
+        self.seconds = round(time.monotonic() - self.started, 1)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict word: a host that was not proved is unknown, whatever else went well."""
+        if self.proof is not None:
+            return self.proof.verdict
+        return "fail" if self.errors else "unknown"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the host's entry in ``--json``."""
+        proof = None
+        if self.proof is not None:
+            proof = {
+                "fresh": self.proof.fresh,
+                "backend": self.proof.baseline.get("backend"),
+                "manifest_digest": self.proof.manifest["digest"],
+            }
+        return {
+            "changed": len(self.changes),
+            "failed": len(self.errors),
+            "reboots": self.reboots,
+            "seconds": self.seconds,
+            "verdict": self.verdict,
+            "observed": self.observed,
+            "changes": [change.to_json() for change in self.changes],
+            "undecided": self.undecided,
+            "proof": proof,
+        }
+
+
+def needs_agreement(pending: list[Examined]) -> list[str]:
+    """Return what in the plans a person should have read: warnings, and reboots."""
+    reasons = []
+    for examined in pending:
+        name = examined.host.name
+        reasons.extend(f"{name}: {finding.found}" for finding in examined.warnings)
+        if examined.plan.reboots.expected:
+            reasons.append(f"{name}: {examined.plan.reboots.expected} reboot(s)")
+    return reasons
+
+
+def show_plans(context: Context, pending: list[Examined]) -> None:
+    """Say what is about to be done, in one line for each host and one for each warning."""
+    for examined in pending:
+        plan = examined.plan
+        label = f" [SIMULATED: {plan.simulated}]" if plan.simulated else ""
+        counts = (
+            (len(plan.changes.packages), "package"),
+            (len(plan.changes.files), "file"),
+            (len(plan.changes.services), "service"),
+            (plan.reboots.expected, "reboot"),
+        )
+        work = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count)
+        context.console.note(
+            f"{plan.host}{label}: stack {plan.stack}: {work or 'nothing new expected'}; "
+            f"about {plan.estimate_minutes:.0f} min. Reasons: invoke explain --host {plan.host}"
+        )
+        for finding in plan.findings:
+            if finding.severity == "warn":
+                context.console.warn(f"{plan.host}: {finding.found} {finding.next_step}")
+
+
+def result(context: Context, reports: list[HostReport], *, check: bool) -> Result:
+    """Return the outcome over all hosts."""
+    for report in reports:
+        if not report.seconds:
+            report.finish()
+    lines: list[str | Table] = []
+    for report in reports:
+        verb = "would change" if check else "changed"
+        lines.extend(f"{report.name}: {verb}: {change.role}: {change.what}" for change in report.changes)
+        lines.extend(f"{report.name}: known only when it is done: {task}" for task in report.undecided)
+    if len(reports) > 1:
+        lines.append(_table(reports, check=check))
+    return Result(
+        data={"hosts": {report.name: report.to_json() for report in reports}},
+        lines=lines,
+        summary=_summary(reports, check=check),
+        errors=[error for report in reports for error in report.errors],
+    )
+
+
+def _table(reports: list[HostReport], *, check: bool) -> Table:
+    table = Table(("host", "verdict", "would change" if check else "changed", "failed", "reboots", "seconds"))
+    for report in reports:
+        table.rows.append(
+            (
+                report.name,
+                "failed" if report.errors else "checked" if check else report.verdict,
+                str(len(report.changes)),
+                str(len(report.errors)),
+                str(report.reboots),
+                f"{report.seconds:.1f}",
+            )
+        )
+    return table
+
+
+def _summary(reports: list[HostReport], *, check: bool) -> str:
+    if len(reports) > 1:
+        good = sum(not report.errors for report in reports)
+        return f"{good} of {len(reports)} hosts {'checked' if check else 'provisioned and proved'}."
+    (report,) = reports
+    if report.errors:
+        return f"{report.name}: not {'checked' if check else 'provisioned'} ({report.seconds:.1f} s)."
+    count = len(report.changes)
+    things = f"{count} {'thing' if count == 1 else 'things'}"
+    if check:
+        return f"{report.name}: {things} would change; nothing was changed ({report.seconds:.1f} s)."
+    return f"{report.name}: {things} changed, {_proved(report)} ({report.seconds:.1f} s)."
+
+
+def _proved(report: HostReport) -> str:
+    assert report.proof is not None, "a host without errors was proved"  # noqa: S101 - states an invariant
+    backend = report.proof.baseline.get("backend")
+    when = "trained just now" if report.proof.fresh else f"proved by the training of {report.proof.document['at']}"
+    return f"{when} ({backend}, {report.proof.baseline.get('world_size')} processes): {report.verdict}"

@@ -1,0 +1,33 @@
+"""Remembers, on the control side, how the last provisioning of each host ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from ironlease import files
+from ironlease.paths import Project
+
+SCHEMA = "ironlease.provision-record/1"
+
+
+def keep(project: Project, host: str, *, stack: str, verdict: str, run_dir: str) -> None:
+    """Keep the end of a provisioning that just ended."""
+    document = {
+        "schema": SCHEMA,
+        "host": host,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "stack": stack,
+        "verdict": verdict,
+        "run_dir": run_dir,
+    }
+    files.write_json(project.host_state(host) / "provision.json", document)
+
+
+def load(project: Project, host: str) -> dict[str, Any] | None:
+    """Return the record of the last provisioning, or None when there was none."""
+    try:
+        document = files.read_json(project.host_state(host) / "provision.json")
+    except (FileNotFoundError, ValueError):
+        return None
+    return document if document.get("schema") == SCHEMA else None
