@@ -11,6 +11,7 @@ from ironlease.errors import UsageError
 from ironlease.inventory import Host
 from ironlease.lab.lab import Lab
 from ironlease.ops.context import Context
+from ironlease.ops.inventories import LAB
 from ironlease.ssh import HostKey
 
 
@@ -50,7 +51,8 @@ def select(
             next_step=f"invoke {context.command} --host {loaded.hosts[0].name}",
         )
     chosen = loaded.select(names, group) if names or group is not None else loaded.hosts
-    lab = Lab.here(context.project) if path == context.project.inventories / "lab" else None
+    is_lab = path == context.project.inventories / LAB
+    lab = Lab.here(context.project, progress=context.console.note) if is_lab else None
     if lab is not None and bring_up:
-        lab.up([host.name for host in chosen], progress=context.console.note)
+        lab.up([host.name for host in chosen])
     return Chosen(path, chosen, lab)
