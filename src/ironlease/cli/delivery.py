@@ -1,0 +1,104 @@
+"""Turns whatever a command does, a crash included, into a result, and a result into words, JSON and an exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from ironlease.console import Console
+from ironlease.errors import ExitCode, IronleaseError, UnfinishedError
+from ironlease.ops.result import Result
+from ironlease.runs import RunFolder
+
+
+class InterruptedByUserError(UnfinishedError):
+    """Ctrl-C, or a request to end from the system."""
+
+    code = "interrupted"
+
+
+class CrashError(IronleaseError):
+    """A mistake in ironlease itself."""
+
+    code = "crash"
+    exit_code = ExitCode.CRASH
+
+
+def guarded(work: Callable[[], Result], crash_folder: Callable[[], RunFolder], *, debug: bool) -> Result:
+    """Return what ``work`` returns, or the result that stands for the error it raised.
+
+    The traceback of a crash goes to a file in ``crash_folder()``, and to the terminal only when ``debug``.
+    """
+    try:
+        return work()
+    except IronleaseError as error:
+        return Result.refused(error)
+    except KeyboardInterrupt:
+        return Result.refused(
+            InterruptedByUserError(
+                found="Interrupted.",
+                needed="The command's end; what it had done so far stays.",
+                next_step="Run the same command again: it goes on from there.",
+            )
+        )
+    except Exception as error:  # noqa: BLE001 - the one place that turns a crash into words
+        trace = traceback.format_exc()
+        if debug:
+            sys.stderr.write(trace)
+        return Result.refused(_crash(error, _keep_trace(trace, crash_folder)))
+
+
+def deliver(console: Console, result: Result) -> int:
+    """Print ``result`` and return the exit code."""
+    for line in result.lines:
+        if isinstance(line, str):
+            console.line(line)
+        else:
+            console.table(line)
+    for number, error in enumerate(result.errors):
+        if number or result.lines:
+            console.note("")
+        console.error(error)
+    if result.summary:
+        console.line(result.summary, style="bold")
+    if console.json_mode:
+        console.json_object(result.to_json())
+    return int(result.exit_code)
+
+
+def interrupt_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end a command the way Ctrl-C does: with its cleaning up done."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+
+
+def _keep_trace(trace: str, crash_folder: Callable[[], RunFolder]) -> Path | None:
+    try:
+        return crash_folder().write_text("crash.log", trace)
+    except OSError:
+        pass
+    try:
+        return RunFolder(Path(tempfile.mkdtemp(prefix="ironlease-crash-"))).write_text("crash.log", trace)
+    except OSError:
+        return None
+
+
+def _crash(error: Exception, log: Path | None) -> CrashError:
+    return CrashError(
+        found=f"ironlease crashed: {type(error).__name__}: {error}",
+        needed="Nothing from you: this is a mistake in ironlease.",
+        next_step=(
+            f"Read {log}, and report it; running the same command again is safe."
+            if log
+            else "Run the same command again with --debug, and report what it prints."
+        ),
+    )

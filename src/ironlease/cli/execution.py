@@ -1,0 +1,39 @@
+"""Runs one task: its system tools first, then its body; times it, and keeps its outcome in the run folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ironlease import system_packages
+from ironlease.cli.declaration import Task
+from ironlease.cli.delivery import guarded
+from ironlease.ops import inventories
+from ironlease.ops.context import Context
+from ironlease.ops.result import Result
+
+
+def execute(task: Task, options: dict[str, Any], context: Context) -> Result:
+    """Return the task's result, with the keys that every task adds: ``seconds``, and ``run_dir`` where there is one."""
+    started = time.monotonic()
+    result = guarded(lambda: _perform(task, options, context), lambda: context.run_folder, debug=context.debug)
+    result.data["seconds"] = round(time.monotonic() - started, 1)
+    if context.has_run_folder:
+        result.data["run_dir"] = str(context.run_folder.path)
+        context.run_folder.write_json("result.json", result.to_record(context.command))
+    return result
+
+
+def _perform(task: Task, options: dict[str, Any], context: Context) -> Result:
+    needs = list(task.needs)
+    if "ssh" in needs and _means_the_lab(options, context):
+        needs.append("lab")
+    system_packages.ensure(context.console, needs, task=task.dotted_name)
+    result: Result = task.body(context, **options)
+    return result
+
+
+def _means_the_lab(options: dict[str, Any], context: Context) -> bool:
+    hosts = options.get("host") or []
+    inventory = context.inventory_for([hosts] if isinstance(hosts, str) else list(hosts))
+    return inventory == context.project.inventories / inventories.LAB

@@ -1,0 +1,1 @@
+"""Use cases, one module each: ``run(context, ...)`` does the work and returns a ``Result``."""
