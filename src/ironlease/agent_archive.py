@@ -1,4 +1,4 @@
-"""Packs the host side into its one file, ``agent.pyz``: the same bytes for the same sources, whenever and wherever built.
+"""Packs the host side into its one file, ``agent.pyz``: the same bytes for the same sources, whenever it is built.
 
 The host keeps the file under its SHA-256, so a difference in a timestamp would send it again to every host.
 """

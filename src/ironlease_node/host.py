@@ -14,9 +14,12 @@ class Unreadable(Exception):  # noqa: N818 - it is caught and becomes an entry i
 class Host:
     """Reads small files below ``root``. Paths are given absolute, as on the host."""
 
-    def __init__(self, root: Path = Path("/"), effective_uid: int | None = None) -> None:
+    def __init__(
+        self, root: Path = Path("/"), effective_uid: int | None = None, architecture: str | None = None
+    ) -> None:
         self.root = root
         self.effective_uid = os.geteuid() if effective_uid is None else effective_uid
+        self.architecture = os.uname().machine if architecture is None else architecture
 
     @property
     def is_root(self) -> bool:

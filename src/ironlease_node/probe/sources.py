@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from ironlease_node.dpkg import Database
@@ -19,7 +18,6 @@ class Sources(NamedTuple):
     # None when dpkg's status file cannot be read; `packages_problem` then says why.
     packages: Database | None
     packages_problem: str
-    architecture: str = os.uname().machine
 
     def answer_of(self, name: str) -> str:
         """Return what a tool printed.

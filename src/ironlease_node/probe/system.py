@@ -40,7 +40,7 @@ def read_os(sources: Sources) -> dict[str, Any]:
         "kernel_version": version,
         "kernel_compiler": compiler,
         "kernel_command_line": host.text("/proc/cmdline").strip(),
-        "architecture": sources.architecture,
+        "architecture": host.architecture,
         "dpkg_architecture": native,
         "virtualization": virtualization,
         "init": host.text("/proc/1/comm").strip(),
