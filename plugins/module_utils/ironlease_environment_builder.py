@@ -80,7 +80,7 @@ def pins_of(packages: list[dict[str, Any]]) -> list[Pin]:
     if not pins or wrong or twice:
         raise RefusalError(
             found=f"Not a set of exact pins: {', '.join(wrong + twice) or 'the list is empty'}.",
-            needed="Each distribution once, with a version and at least one SHA-256 (64 lower-case hexadecimal digits).",
+            needed="Each distribution once, with a version and at least one SHA-256 (64 lower-case hex digits).",
             next_step="Correct `packages` in the stack file, then run again.",
         )
     return pins

@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+"""Print what a new login session and /dev/shm really have, as JSON. Runs as root and changes nothing.
+
+Takes one argument, a JSON object: `limits` (name -> number or "unlimited") and `shm_size` (as mount(8) takes it, or "").
+A limit is wrong when a PAM session of an unprivileged user has another one although the kernel would let root give
+the wanted one: a container without CAP_SYS_RESOURCE may not raise a limit, whatever a file says.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+SESSION_USER = "nobody"
+SESSION_TIMEOUT_SECONDS = 30
+UNITS_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+# Runs inside the session: what getrlimit says there is what a training gets.
+ASK = (
+    "import json, resource, sys; "
+    "print(json.dumps({n: resource.getrlimit(getattr(resource, 'RLIMIT_' + n.upper())) for n in sys.argv[1:]}))"
+)
+# limits.conf(5) counts these in KiB, getrlimit in bytes.
+IN_KIB = {"as", "core", "data", "fsize", "memlock", "rss", "stack"}
+
+
+def main():
+    """Print the evidence."""
+    wanted = json.loads(sys.argv[1])
+    limits = {name: as_rlimit(name, value) for name, value in wanted["limits"].items()}
+    session = session_limits(sorted(limits))
+    evidence = {
+        "session": {name: session[name][0] for name in limits},
+        "wrong": [name for name, value in limits.items() if session[name][0] != value and may_have(name, value)],
+        "not_permitted": [name for name, value in limits.items() if not may_have(name, value)],
+        "shm_bytes": os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize,
+        "shm_wanted_bytes": as_bytes(wanted["shm_size"]),
+    }
+    print(json.dumps(evidence))
+
+
+def as_rlimit(name, value):
+    """Return a value of limits.conf as getrlimit counts it."""
+    if str(value) == "unlimited":
+        return resource.RLIM_INFINITY
+    return int(value) * (1024 if name in IN_KIB else 1)
+
+
+def session_limits(names):
+    """Return the limits inside a new PAM session."""
+    argv = ["runuser", "--user", SESSION_USER, "--", sys.executable, "-I", "-c", ASK, *names]
+    answer = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SESSION_TIMEOUT_SECONDS, check=True
+    )
+    return json.loads(answer.stdout.decode())
+
+
+def may_have(name, value):
+    """Return whether root may set the limit, by trying it in a process that ends at once."""
+    limit = getattr(resource, "RLIMIT_" + name.upper())
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == 0
+    try:
+        resource.setrlimit(limit, (value, value))
+    except (OSError, ValueError):
+        os._exit(1)
+    os._exit(0)
+
+
+def as_bytes(size):
+    """Return a size of mount(8) in bytes; a percentage is one of the machine's memory."""
+    if not size:
+        return None
+    if size.endswith("%"):
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return memory * int(size[:-1]) // 100
+    return int(size.rstrip("kKmMgG")) * UNITS_BYTES.get(size[-1].lower(), 1)
+
+
+if __name__ == "__main__":
+    main()
