@@ -191,6 +191,13 @@ def _read_all(receive: Callable[[int], bytes]) -> bytes:
     return b"".join(chunks)
 
 
+def _send_all(channel: Channel, data: bytes) -> None:
+    # A command that ends without reading all of its input is no failure of the connection.
+    with contextlib.suppress(OSError):
+        channel.sendall(data)
+        channel.shutdown_write()
+
+
 def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
     """Send ``stdin`` and collect both outputs until the command ends.
 
@@ -205,14 +212,13 @@ def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -
     timer = threading.Timer(timeout_seconds, expire)
     timer.start()
     try:
-        # Both outputs are read at once: a command that fills one of them must not wait for the other.
-        with ThreadPoolExecutor(max_workers=1) as pool:
+        # All three streams move at once: a command that fills one of them must not wait for another.
+        with ThreadPoolExecutor(max_workers=2) as pool:
             stderr = pool.submit(_read_all, channel.recv_stderr)
-            if stdin:
-                channel.sendall(stdin)
-            channel.shutdown_write()
+            sent = pool.submit(_send_all, channel, stdin)
             stdout = _read_all(channel.recv)
             errors = stderr.result()
+            sent.result()
         ended = channel.recv_exit_status() != -1
     finally:
         timer.cancel()
@@ -302,6 +308,9 @@ def _negotiate(target: Target, key_kinds: list[str] | None, timeout_seconds: flo
             wanted.update(key_kinds)
             options.key_types = [kind for kind in options.key_types if kind in wanted] or options.key_types
         transport.start_client(timeout=max(0.1, deadline - time.monotonic()))
+        if not transport.initial_kex_done:
+            # start_client returns in silence when its time is up.
+            raise TimeoutError
     except (OSError, EOFError, paramiko.SSHException) as error:
         if transport is not None:
             transport.close()
