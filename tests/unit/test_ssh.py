@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ironlease import enrol, ssh
+from ironlease.errors import UnreachableError
 from ironlease.paths import Project
 from ironlease.ssh import HostKey, Target
 
@@ -151,7 +152,7 @@ def test_a_key_that_cannot_be_read_is_named_and_passed_over(project, target, tmp
 def test_a_closed_port(project, target, server):
     server.close()
 
-    with pytest.raises(ssh.UnreachableError) as caught:
+    with pytest.raises(UnreachableError) as caught:
         ssh.fetch_host_key(target)
 
     assert caught.value.code == "port-closed"
@@ -160,7 +161,7 @@ def test_a_closed_port(project, target, server):
 def test_a_server_that_accepts_and_says_nothing_is_given_up_in_time(target):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         started = time.monotonic()
-        with pytest.raises(ssh.UnreachableError) as caught:
+        with pytest.raises(UnreachableError) as caught:
             ssh.fetch_host_key(replace(target, port=silent.getsockname()[1]), timeout_seconds=1)
 
     assert caught.value.code == "timeout"
@@ -168,7 +169,7 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up_in_time(target):
 
 
 def test_a_name_that_does_not_exist(target):
-    with pytest.raises(ssh.UnreachableError) as caught:
+    with pytest.raises(UnreachableError) as caught:
         ssh.fetch_host_key(replace(target, address="no-such-host.invalid"), timeout_seconds=10)
 
     assert caught.value.code == "name-unknown"
@@ -193,7 +194,7 @@ def test_a_proxy_command_may_pass_the_connected_socket(project, target, tmp_path
 def test_a_proxy_command_that_fails_says_why(target):
     options = {"proxycommand": "sh -c 'echo no route here >&2; exit 1'", "proxyusefdpass": "yes"}
 
-    with pytest.raises(ssh.UnreachableError, match="no route here"):
+    with pytest.raises(UnreachableError, match="no route here"):
         ssh.fetch_host_key(replace(target, options=options), timeout_seconds=5)
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ironlease import ssh_options
+from ironlease.ssh import options
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from ironlease import ssh_options
     ],
 )
 def test_options_are_read_as_openssh_reads_them(arguments, expected):
-    assert ssh_options.parse(arguments) == expected
+    assert options.parse(arguments) == expected

@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ironlease import enrol, ssh, ssh_options
+from ironlease import enrol, ssh
 from ironlease.agent import Agent, Archive, Privilege
 from ironlease.enrol import Enrolment
-from ironlease.errors import UsageError
+from ironlease.errors import UnreachableError, UsageError
 from ironlease.inventory import Host
 from ironlease.paths import Project
-from ironlease.ssh import Connection, Target
+from ironlease.ssh import Connection, Target, options
 
 RETRY_PAUSE_SECONDS = 1.0
 
@@ -35,7 +35,7 @@ class Session:
 def target_of(project: Project, inventory: Path, host: Host) -> Target:
     """Return how ``host`` is reached: the inventory's word first, then ``~/.ssh/config``, then our own key."""
     user_options = ssh.user_options(host.address)
-    options = {**ssh_options.parse(_as_arguments(user_options)), **ssh_options.parse(host.ssh_arguments)}
+    ssh_options = {**options.parse(_as_arguments(user_options)), **options.parse(host.ssh_arguments)}
     key = host.private_key or enrol.key_path(project, inventory)
     return Target(
         name=host.name,
@@ -43,7 +43,7 @@ def target_of(project: Project, inventory: Path, host: Host) -> Target:
         port=host.port or int(user_options.get("port", "22")),
         user=host.user or user_options.get("user") or getpass.getuser(),
         keys=(key,),
-        options=options,
+        options=ssh_options,
     )
 
 
@@ -96,7 +96,7 @@ def wait_until_back(project: Project, target: Target, limit_seconds: float) -> b
     while time.monotonic() < deadline:
         try:
             ssh.connect(target, project.known_hosts, timeout_seconds=10).close()
-        except ssh.UnreachableError as error:
+        except UnreachableError as error:
             if not ssh.is_unreachable(error):
                 raise
             time.sleep(RETRY_PAUSE_SECONDS)

@@ -1,232 +1,30 @@
-"""SSH connections whose host keys are pinned; the only module that imports paramiko.
-
-OpenSSH (through Ansible) and this module read the same ``known_hosts`` file, the same ``ansible_*`` variables and the
-same ``~/.ssh/config``, so that whatever one of them reaches the other reaches too.
-"""
+"""Opening a connection: the host proves itself first, then we log in."""
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import functools
-import hashlib
+import logging
 import shlex
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import paramiko
 
 from ironlease import redact
-from ironlease.errors import IronleaseError, UnreachableError
-
-# A command's two-way stream, for those who keep one open.
-Channel = paramiko.Channel
+from ironlease.errors import UnreachableError
+from ironlease.ssh.connection import Connection
+from ironlease.ssh.errors import HostKeyChangedError, HostKeyUnknownError, LoginRefusedError
+from ironlease.ssh.target import HostKey, Target
 
 CONNECT_TIMEOUT_SECONDS = 15.0
-COMMAND_TIMEOUT_SECONDS = 60.0
 # A host that vanished is noticed after about this long even when no data is expected.
 KEEPALIVE_SECONDS = 10
 
-
-class HostKeyUnknownError(UnreachableError):
-    """The host's key was never pinned."""
-
-    code = "host-key-unknown"
-
-
-class HostKeyChangedError(UnreachableError):
-    """The host shows another key than the pinned one."""
-
-    code = "host-key-changed"
-
-
-class LoginRefusedError(UnreachableError):
-    """The host is there, but accepts neither our keys nor the password."""
-
-    code = "login-refused"
-
-
-class ConnectionLostError(UnreachableError):
-    """The connection broke while a command ran."""
-
-    code = "connection-lost"
-
-
-@dataclass(frozen=True)
-class Target:
-    """How one host is reached.
-
-    ``options`` holds OpenSSH options by their names in lower case (``proxycommand``, ``proxyusefdpass``), see
-    :func:`ironlease.ssh_options.parse`.
-    """
-
-    name: str
-    address: str
-    port: int = 22
-    user: str = "root"
-    keys: tuple[Path, ...] = ()
-    options: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def known_hosts_name(self) -> str:
-        """The name under which OpenSSH looks the host up in known_hosts."""
-        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
-
-
-@dataclass(frozen=True)
-class HostKey:
-    """A public host key."""
-
-    kind: str
-    base64: str
-
-    @classmethod
-    def parse(cls, line: str) -> HostKey:
-        """Read the ``ssh-ed25519 AAAA... comment`` form; raise ValueError when it is not one."""
-        parts = line.split()
-        if len(parts) < 2:
-            raise ValueError(f"not a public key: {line!r}")
-        return cls(parts[0], parts[1])
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint as ``ssh-keygen -l`` prints it: ``SHA256:`` and unpadded base64."""
-        digest = hashlib.sha256(base64.b64decode(self.base64)).digest()
-        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
-
-
-@dataclass(frozen=True)
-class Completed:
-    """A command that ended on the host; ``output`` is its standard output as it came."""
-
-    exit_status: int
-    output: bytes
-    errors: bytes
-
-    @property
-    def stdout(self) -> str:
-        """The output as text."""
-        return self.output.decode(errors="replace")
-
-    @property
-    def stderr(self) -> str:
-        """The error output as text."""
-        return self.errors.decode(errors="replace")
-
-
-class Connection:
-    """An open, authenticated connection. Use it as a context manager."""
-
-    def __init__(self, target: Target, transport: paramiko.Transport) -> None:
-        self.target = target
-        self._transport = transport
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection; never raises."""
-        with contextlib.suppress(Exception):
-            self._transport.close()
-
-    def run(
-        self,
-        command: list[str] | str,
-        *,
-        stdin: bytes = b"",
-        timeout_seconds: float = COMMAND_TIMEOUT_SECONDS,
-    ) -> Completed:
-        """Run ``command`` on the host and wait for its end.
-
-        A list is quoted for the host's shell; a string is given to that shell as it is.
-        Raises ConnectionLostError when the connection breaks or the time is up.
-        """
-        text = command if isinstance(command, str) else shlex.join(command)
-        with self._guard(f"`{text.split(maxsplit=1)[0]}` did not end within {timeout_seconds:.0f} s"):
-            channel = self._transport.open_session(timeout=min(timeout_seconds, CONNECT_TIMEOUT_SECONDS))
-            with contextlib.closing(channel):
-                channel.exec_command(text)
-                output, errors = _exchange(channel, stdin, timeout_seconds)
-                return Completed(channel.recv_exit_status(), output, errors)
-
-    def start(self, command: list[str]) -> Channel:
-        """Start ``command`` and return its channel; closing the channel closes the command's stdin."""
-        with self._guard("the command could not be started"):
-            channel = self._transport.open_session(timeout=CONNECT_TIMEOUT_SECONDS)
-            channel.settimeout(CONNECT_TIMEOUT_SECONDS)
-            channel.exec_command(shlex.join(command))
-            return channel
-
-    @contextlib.contextmanager
-    def _guard(self, timed_out: str) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError as error:
-            raise self._lost(timed_out) from error
-        except (OSError, EOFError, paramiko.SSHException) as error:
-            raise self._lost(f"the connection broke ({error or type(error).__name__})") from error
-
-    def _lost(self, what: str) -> ConnectionLostError:
-        return ConnectionLostError(
-            found=f"{self.target.name}: {what}.",
-            needed="An SSH connection that lasts until the command has ended.",
-            next_step=f"Run the same command again; `ssh {self.target.address}` shows whether the host answers.",
-            host=self.target.name,
-        )
-
-
-def _read_all(receive: Callable[[int], bytes]) -> bytes:
-    chunks = []
-    while chunk := receive(65536):
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _send_all(channel: Channel, data: bytes) -> None:
-    # A command that ends without reading all of its input is no failure of the connection.
-    with contextlib.suppress(OSError):
-        channel.sendall(data)
-        channel.shutdown_write()
-
-
-def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
-    """Send ``stdin`` and collect both outputs until the command ends.
-
-    Raises TimeoutError after ``timeout_seconds`` and EOFError when the connection ended before the command.
-    """
-    expired = threading.Event()
-
-    def expire() -> None:
-        expired.set()
-        channel.close()
-
-    timer = threading.Timer(timeout_seconds, expire)
-    timer.start()
-    try:
-        # All three streams move at once: a command that fills one of them must not wait for another.
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            stderr = pool.submit(_read_all, channel.recv_stderr)
-            sent = pool.submit(_send_all, channel, stdin)
-            stdout = _read_all(channel.recv)
-            errors = stderr.result()
-            sent.result()
-        ended = channel.recv_exit_status() != -1
-    finally:
-        timer.cancel()
-    if expired.is_set():
-        raise TimeoutError
-    if not ended:
-        raise EOFError("the connection ended before the command did")
-    return stdout, errors
+# paramiko logs what it also raises, tracebacks included; the raised error is what a person gets to see.
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 
 def fetch_host_key(target: Target, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS) -> HostKey:
@@ -322,7 +120,7 @@ def _unreachable(target: Target, error: Exception, timeout_seconds: float) -> Un
     where = f"{target.address} port {target.port}"
     if isinstance(error, ConnectionRefusedError):
         code, what = "port-closed", f"{where} refuses the connection"
-    elif isinstance(error, TimeoutError) or "Timeout" in str(error) or "timed out" in str(error):
+    elif isinstance(error, TimeoutError) or "banner" in str(error) or "timed out" in str(error).casefold():
         code, what = "timeout", f"{where} did not answer as an SSH server within {timeout_seconds:.0f} s"
     elif isinstance(error, socket.gaierror):
         code, what = "name-unknown", f"the name {target.address} cannot be resolved"
@@ -428,13 +226,6 @@ def _key_file_attempts(
             refused.append(f"{path} (cannot be read: {error})")
         else:
             yield str(path), functools.partial(transport.auth_publickey, target.user, key)
-
-
-def is_unreachable(error: IronleaseError) -> bool:
-    """Return whether ``error`` may pass by waiting: the host is away, not distrusted and not refusing us."""
-    return isinstance(error, UnreachableError) and not isinstance(
-        error, HostKeyUnknownError | HostKeyChangedError | LoginRefusedError
-    )
 
 
 def user_options(address: str) -> dict[str, str]:

@@ -1,0 +1,149 @@
+"""An open connection, and commands over it."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import paramiko
+
+from ironlease.ssh.errors import ConnectionLostError
+from ironlease.ssh.target import Target
+
+# A command's two-way stream, for those who keep one open.
+Channel = paramiko.Channel
+
+OPEN_TIMEOUT_SECONDS = 15.0
+COMMAND_TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended on the host; ``output`` is its standard output as it came."""
+
+    exit_status: int
+    output: bytes
+    errors: bytes
+
+    @property
+    def stdout(self) -> str:
+        """The output as text."""
+        return self.output.decode(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """The error output as text."""
+        return self.errors.decode(errors="replace")
+
+
+class Connection:
+    """An open, authenticated connection. Use it as a context manager."""
+
+    def __init__(self, target: Target, transport: paramiko.Transport) -> None:
+        self.target = target
+        self._transport = transport
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; never raises."""
+        with contextlib.suppress(Exception):
+            self._transport.close()
+
+    def run(
+        self,
+        command: list[str] | str,
+        *,
+        stdin: bytes = b"",
+        timeout_seconds: float = COMMAND_TIMEOUT_SECONDS,
+    ) -> Completed:
+        """Run ``command`` on the host and wait for its end.
+
+        A list is quoted for the host's shell; a string is given to that shell as it is.
+        Raises ConnectionLostError when the connection breaks or the time is up.
+        """
+        text = command if isinstance(command, str) else shlex.join(command)
+        with self._guard(f"`{text.split(maxsplit=1)[0]}` did not end within {timeout_seconds:.0f} s"):
+            channel = self._transport.open_session(timeout=min(timeout_seconds, OPEN_TIMEOUT_SECONDS))
+            with contextlib.closing(channel):
+                channel.exec_command(text)
+                output, errors = _exchange(channel, stdin, timeout_seconds)
+                return Completed(channel.recv_exit_status(), output, errors)
+
+    def start(self, command: list[str]) -> Channel:
+        """Start ``command`` and return its channel; closing the channel closes the command's stdin."""
+        with self._guard("the command could not be started"):
+            channel = self._transport.open_session(timeout=OPEN_TIMEOUT_SECONDS)
+            channel.settimeout(OPEN_TIMEOUT_SECONDS)
+            channel.exec_command(shlex.join(command))
+            return channel
+
+    @contextlib.contextmanager
+    def _guard(self, timed_out: str) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            raise self._lost(timed_out) from error
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            raise self._lost(f"the connection broke ({error or type(error).__name__})") from error
+
+    def _lost(self, what: str) -> ConnectionLostError:
+        return ConnectionLostError(
+            found=f"{self.target.name}: {what}.",
+            needed="An SSH connection that lasts until the command has ended.",
+            next_step=f"Run the same command again; `ssh {self.target.address}` shows whether the host answers.",
+            host=self.target.name,
+        )
+
+
+def _read_all(receive: Callable[[int], bytes]) -> bytes:
+    chunks = []
+    while chunk := receive(65536):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _send_all(channel: Channel, data: bytes) -> None:
+    # A command that ends without reading all of its input is no failure of the connection.
+    with contextlib.suppress(OSError):
+        channel.sendall(data)
+        channel.shutdown_write()
+
+
+def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
+    """Send ``stdin`` and collect both outputs until the command ends.
+
+    Raises TimeoutError after ``timeout_seconds`` and EOFError when the connection ended before the command.
+    """
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        channel.close()
+
+    timer = threading.Timer(timeout_seconds, expire)
+    timer.start()
+    try:
+        # All three streams move at once: a command that fills one of them must not wait for another.
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            stderr = pool.submit(_read_all, channel.recv_stderr)
+            sent = pool.submit(_send_all, channel, stdin)
+            stdout = _read_all(channel.recv)
+            errors = stderr.result()
+            sent.result()
+        ended = channel.recv_exit_status() != -1
+    finally:
+        timer.cancel()
+    if expired.is_set():
+        raise TimeoutError
+    if not ended:
+        raise EOFError("the connection ended before the command did")
+    return stdout, errors
