@@ -15,6 +15,7 @@ from typing import Any
 from ansible import constants
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 
@@ -85,6 +86,8 @@ def read(path: Path, secret_names: tuple[str, ...]) -> RawInventory:
 def _load(path: Path, secret_names: tuple[str, ...]) -> tuple[list[RawHost], dict[str, list[str]]]:
     # By default a file that cannot be parsed is a warning, and its hosts are silently missing.
     constants.INVENTORY_ANY_UNPARSED_IS_FAILED = True
+    # Without it a template cannot name a plugin in full (`ansible.builtin.env`).
+    init_plugin_loader([])
     loader = DataLoader()
     manager = InventoryManager(loader=loader, sources=[str(path)])
     variables = VariableManager(loader=loader, inventory=manager)
