@@ -13,15 +13,15 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from ironlease.lab.cgroups import ControlGroup
+from ironlease.lab.disk import check_space, remove_tree
 from ironlease.lab.errors import LabError, LabUnavailableError
 from ironlease.lab.inheritance import Inheritance
-from ironlease.lab.instance import CACHE_ROOT
-from ironlease.lab.locks import exclusive
+from ironlease.lab.instance import CACHE_ROOT, RUN_ROOT
 from ironlease.lab.processes import last_lines, run
 
 PACKAGES = (
@@ -40,6 +40,9 @@ PACKAGES = (
     "procps",
 )
 BUILD_SECONDS = 900.0
+BASES = CACHE_ROOT / "bases"
+# Held while bases are made, removed, or given to a host. An instance cannot have this name.
+CACHE_LOCK = RUN_ROOT / ".cache.lock"
 _NEEDED_BYTES = 2 * 1024**3
 _APT_OPTIONS_FILE = "/etc/apt/apt.conf.d/50inherited"
 _CERTIFICATE_FOLDER = "usr/local/share/ca-certificates"
@@ -77,7 +80,7 @@ class BaseRecipe:
 
 def base_folder(digest: str) -> Path:
     """Return the place of the base ``digest``."""
-    return CACHE_ROOT / "bases" / digest
+    return BASES / digest
 
 
 def recipe_for(inheritance: Inheritance, os_release: Mapping[str, str]) -> BaseRecipe:
@@ -100,41 +103,47 @@ def recipe_for(inheritance: Inheritance, os_release: Mapping[str, str]) -> BaseR
 def ensure_base(recipe: BaseRecipe, group: ControlGroup, label: str, progress: Callable[[str], None]) -> Path:
     """Return the finished base of ``recipe``, and build it first where it is not cached.
 
-    ``group`` holds the build's processes; ``label`` names the half-built folder, so that ``discard_unfinished`` finds it.
-    Raises LabError when the build fails, with the end of its log.
+    The caller holds ``CACHE_LOCK``. ``group`` gets the build's processes; ``label`` names the half-built folder, so
+    that ``discard_unfinished`` finds it. Raises LabError when the build fails, with the end of its log.
     """
     if recipe.folder.is_dir():
         return recipe.folder
-    bases = recipe.folder.parent
-    bases.mkdir(parents=True, exist_ok=True)
-    with exclusive(CACHE_ROOT / f"{recipe.digest}.lock", BUILD_SECONDS, progress):
-        if recipe.folder.is_dir():
-            return recipe.folder
-        _check_space(bases)
-        progress(f"building the base of all lab hosts ({recipe.release}); once, one or two minutes")
-        started = time.monotonic()
-        work = _work_folder(label)
+    BASES.mkdir(parents=True, exist_ok=True)
+    check_space(BASES, _NEEDED_BYTES, "the base of the lab hosts")
+    progress(f"building the base of all lab hosts ({recipe.release}): once, one or two minutes")
+    started = time.monotonic()
+    work = _work_folder(label)
+    discard_unfinished(label)
+    try:
+        work.mkdir()
+        _bootstrap(recipe, work, group)
+        _finish(recipe, work / "root")
+        (work / "root").rename(recipe.folder)
+    finally:
+        group.kill()
+        group.remove()
         discard_unfinished(label)
-        try:
-            work.mkdir()
-            _bootstrap(recipe, work, group)
-            _finish(recipe, work / "root")
-            (work / "root").rename(recipe.folder)
-        finally:
-            group.kill()
-            discard_unfinished(label)
-        progress(f"built the base in {time.monotonic() - started:.0f} s; it is kept in {recipe.folder}")
+    progress(f"built the base in {time.monotonic() - started:.0f} s; it is kept in {recipe.folder}")
     return recipe.folder
+
+
+def remove_unused_bases(used: Set[str], progress: Callable[[str], None]) -> None:
+    """Remove all cached bases but those in ``used``. The caller holds ``CACHE_LOCK``."""
+    for folder in sorted(BASES.glob("[!.]*")):
+        if folder.name in used:
+            progress(f"kept {folder}: another lab uses it")
+        else:
+            remove_tree(folder)
+            progress(f"removed {folder}")
 
 
 def discard_unfinished(label: str) -> None:
     """Remove what a build that did not end well has left. Its processes must have ended."""
-    if (folder := _work_folder(label)).exists():
-        shutil.rmtree(folder)
+    remove_tree(_work_folder(label))
 
 
 def _work_folder(label: str) -> Path:
-    return CACHE_ROOT / "bases" / f".building-{label}"
+    return BASES / f".building-{label}"
 
 
 def bootstrap_command(recipe: BaseRecipe, folder: Path, sources: list[str], apt_options: str) -> list[str]:
@@ -208,6 +217,8 @@ def _finish(recipe: BaseRecipe, folder: Path) -> None:
     files[_APT_OPTIONS_FILE] = ("\n".join(recipe.inheritance.apt_options) + "\n").encode()
     for name, content in files.items():
         path = folder / name[1:]
+        if name.startswith("/usr/") and path.exists():
+            continue  # a key that the base's own packages brought
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     for number, certificate in enumerate(recipe.inheritance.certificates):
@@ -223,14 +234,3 @@ def _finish(recipe: BaseRecipe, folder: Path) -> None:
     for name in ("etc/hostname", "etc/resolv.conf", "var/lib/dbus/machine-id"):
         with contextlib.suppress(FileNotFoundError):
             (folder / name).unlink()
-
-
-def _check_space(folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < _NEEDED_BYTES:
-        raise LabUnavailableError(
-            code="lab-disk-full",
-            found=f"{free / 1024**3:.1f} GiB free at {folder}",
-            needed=f"{_NEEDED_BYTES / 1024**3:.0f} GiB to build the base of the lab hosts",
-            next_step=f"make room on the file system of {folder}, then the same command again",
-        )

@@ -1,8 +1,8 @@
 """Open a TCP connection to a lab host from inside the lab's network namespace, and hand it to the caller.
 
-Run by ssh as ``ProxyCommand python3 -IS connect.py NAMESPACE ADDRESS PORT`` with ``ProxyUseFdpass=yes``: standard output is
-then one end of a socket pair, over which the connected socket itself is sent. No process stays in between, and no
-packet for a lab address can ever leave through this computer's own network.
+Run by ssh as ``ProxyCommand python3 -IS connect.py NAMESPACE ADDRESS PORT`` with ``ProxyUseFdpass=yes``: standard
+output is then one end of a socket pair, over which the connected socket itself is sent. No process stays in between,
+and no packet for a lab address can ever leave through this computer's own network.
 
 Imports the standard library alone, because it runs without the project's environment and once per connection.
 """
@@ -59,9 +59,11 @@ def main(arguments: list[str]) -> int:
         return 2
     namespace, address, port = arguments
     try:
-        with open_connection(namespace, address, int(port)) as connection:
-            with socket.socket(fileno=os.dup(1)) as caller:
-                socket.send_fds(caller, [b"\0"], [connection.fileno()])
+        with (
+            open_connection(namespace, address, int(port)) as connection,
+            socket.socket(fileno=os.dup(1)) as caller,
+        ):
+            socket.send_fds(caller, [b"\0"], [connection.fileno()])
     except OSError as error:
         sys.stderr.write(f"ironlease lab: {refusal(namespace, error)}\n")
         return 1

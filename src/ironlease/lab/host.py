@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ironlease.files import read_json, write_atomically, write_json
 from ironlease.lab.cgroups import ControlGroup
+from ironlease.lab.disk import remove_tree
 from ironlease.lab.errors import LabError
 from ironlease.lab.instance import RUN_ROOT, Instance
 from ironlease.lab.keeper import Ticket
 from ironlease.lab.keys import HOST_KEY, LabKeys
-from ironlease.lab.processes import last_lines
+from ironlease.lab.processes import detach, last_lines
 
-_SPAWN_SECONDS = 30.0
+# The keeper is process 1 of a namespace of its own, so that its end, however it comes, is the end of its host. It sees
+# what is unmounted on the computer later, and shows the computer nothing of what it mounts.
+_OWN_NAMESPACES = [
+    "unshare",
+    "--mount",
+    "--propagation=slave",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "--",
+]
 
 
 @dataclass(frozen=True)
@@ -73,30 +83,8 @@ class Host:
         except (FileNotFoundError, ValueError, TypeError):
             return None
 
-    def create(self, machine: Machine, lower: Path, files: Mapping[str, str], keys: LabKeys) -> None:
-        """Make a fresh host over the base in ``lower``; whatever was there before is gone."""
-        self.discard()
-        for name in ("upper", "work", "root"):
-            (self.folder / name).mkdir(parents=True)
-        self.folder.chmod(0o700)
-        (self.upper).chmod(0o755)
-        writer = _UpperWriter(self.upper, lower)
-        writer.write("/etc/hostname", f"{self.name}\n")
-        writer.write("/etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n::1 localhost ip6-localhost\n")
-        writer.write("/root/.ssh/authorized_keys", f"{keys.login_public}\n", mode=0o600)
-        writer.write("/etc/ssh/ssh_host_ed25519_key", HOST_KEY.read_text(encoding="ascii"), mode=0o600)
-        writer.write("/etc/ssh/ssh_host_ed25519_key.pub", f"{keys.host_public}\n")
-        for path, content in files.items():
-            writer.write(path, content)
-        write_json(self.folder / "machine.json", machine.__dict__)
-
-    def discard(self) -> None:
-        """Remove the host's files; it must have ended."""
-        if self.folder.exists():
-            shutil.rmtree(self.folder)
-
-    def start(self, lower: list[Path]) -> None:
-        """Start the keeper, which boots the host; return at once."""
+    def existing_machine(self) -> Machine:
+        """Return what the host was made from. Raises LabError where there is no complete host."""
         machine = self.machine()
         if machine is None:
             raise LabError(
@@ -106,6 +94,50 @@ class Host:
                 next_step=f"./invoke lab.up --host {self.name}",
                 host=self.name,
             )
+        return machine
+
+    def create(self, machine: Machine, lower: Path, files: Mapping[str, str], keys: LabKeys) -> None:
+        """Make a fresh host over the base in ``lower``; whatever was there before is gone."""
+        self.discard()
+        self._make_folders()
+        writer = _UpperWriter(self.upper, lower)
+        # Empty: the host makes an identity of its own at its first boot.
+        writer.write("/etc/machine-id", "", mode=0o444)
+        writer.write("/etc/hostname", f"{self.name}\n")
+        writer.write("/etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n::1 localhost ip6-localhost\n")
+        writer.write("/root/.ssh/authorized_keys", f"{keys.login_public}\n", mode=0o600)
+        writer.write("/etc/ssh/ssh_host_ed25519_key", HOST_KEY.read_text(encoding="ascii"), mode=0o600)
+        writer.write("/etc/ssh/ssh_host_ed25519_key.pub", f"{keys.host_public}\n")
+        for path, content in files.items():
+            writer.write(path, content)
+        self._remember(machine)
+
+    def forget(self) -> None:
+        """Make the host incomplete, so that it starts fresh unless ``continue_on`` follows."""
+        (self.folder / "machine.json").unlink(missing_ok=True)
+
+    def continue_on(self, machine: Machine) -> None:
+        """Give the host, whose own files became a layer of ``machine``, an empty writable layer."""
+        self.discard()
+        self._make_folders()
+        self._remember(machine)
+
+    def _make_folders(self) -> None:
+        for name in ("upper", "work", "root"):
+            (self.folder / name).mkdir(parents=True)
+        self.folder.chmod(0o700)
+        self.upper.chmod(0o755)
+
+    def _remember(self, machine: Machine) -> None:
+        write_json(self.folder / "machine.json", asdict(machine))
+
+    def discard(self) -> None:
+        """Remove the host's files; it must have ended."""
+        remove_tree(self.folder)
+
+    def start(self, lower: Sequence[Path]) -> None:
+        """Start the keeper, which boots the host; return at once."""
+        machine = self.existing_machine()
         self.payload_group.remove()
         self.keeper_group.create()
         ticket = Ticket(
@@ -119,19 +151,10 @@ class Host:
             host_cgroup=self.payload_group.name,
             bind_read_only=[path for path in machine.bind_read_only if Path(path).is_dir()],
         )
+        self.instance.host_run_dir(self.name).mkdir(parents=True, exist_ok=True)
         write_atomically(self._ticket_path, ticket.as_json())
         keeper = [sys.executable, "-m", "ironlease.lab.keeper", str(self._ticket_path)]
-        command = self.keeper_group.joining(["unshare", "--mount", "--propagation", "slave", "--", *keeper])
-        with self._log_path.open("wb") as log:
-            subprocess.run(
-                ["setsid", "--fork", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=_keeper_environment(),
-                timeout=_SPAWN_SECONDS,
-                check=True,
-            )
+        detach(self.keeper_group.joining([*_OWN_NAMESPACES, *keeper]), self._log_path)
 
     def kill(self) -> None:
         """End the host at once, as if its power failed. Its files stay."""
@@ -194,12 +217,6 @@ class _UpperWriter:
             folder.chmod(status.st_mode & 0o7777)
         else:
             folder.chmod(0o700 if folder.name == ".ssh" else 0o755)
-
-
-def _keeper_environment() -> dict[str, str]:
-    """The keeper outlives the command that started it: it gets nothing of the user's environment."""
-    source = Path(__file__).resolve().parents[2]
-    return {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(source), "LANG": "C.UTF-8"}
 
 
 def _started_at(process: int) -> datetime | None:

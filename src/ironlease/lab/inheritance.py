@@ -1,7 +1,7 @@
 """What a lab host takes over from this computer, so that it can install from wherever the computer can.
 
-Package sources with their keys, how to fetch (proxies, time limits, certificate checks), pip's indexes and folders, extra
-certificate authorities, and the resolvers. Never a secret: what holds a password or a private key is left out,
+Package sources with their keys, how to fetch (proxies, time limits, certificate checks), pip's indexes and folders,
+extra certificate authorities, and the resolvers. Never a secret: what holds a password or a private key is left out,
 and a note says so.
 """
 

@@ -1,18 +1,18 @@
 """The process that stays with one lab host: it mounts the host's files, boots it, and boots it again when it reboots.
 
-Started by ``ironlease.lab.host`` as ``unshare --mount ... python3 -m ironlease.lab.keeper TICKET``, in a session of its own.
-All mounts are made in its private mount namespace and end with it and its host; the computer's own table never shows them.
+Started by ``ironlease.lab.host`` as ``unshare ... python3 -m ironlease.lab.keeper TICKET``, in a session of its own, as
+process 1 of a process namespace: when it ends, the kernel ends its host. All mounts are made in its private mount
+namespace and end with it; the computer's own table never shows them.
 
-The *ticket* is the host's start order, a JSON file. ``lab.down`` removes it before it ends the processes of the lab, so a
-keeper that starts late finds no ticket and ends by itself.
+The *ticket* is the host's start order, a JSON file. ``lab.down`` removes it before it ends the processes of the lab, so
+a keeper that starts late finds no ticket and ends by itself.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -22,7 +22,6 @@ from ironlease.lab.cgroups import ControlGroup
 from ironlease.lab.mounts import current_mounts, mounted_at_or_below
 
 REBOOT_EXIT_CODE = 133  # systemd-nspawn(1): the payload asked for a reboot
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _MOUNT_SECONDS = 30.0
 
 
@@ -139,19 +138,19 @@ def _mount(*argv: str) -> None:
 def _boot(ticket: Ticket, group: ControlGroup) -> int:
     """Run the host until it reboots or is switched off, and return nspawn's exit code."""
     group.create()
-    libc = ctypes.CDLL(None)
-
-    def end_with_the_keeper() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
     # No time limit: the host decides when it ends.
-    return subprocess.run(
-        group.joining(nspawn_command(ticket)),
-        env=nspawn_environment(),
-        stdin=subprocess.DEVNULL,
-        preexec_fn=end_with_the_keeper,  # this process has one thread
-        check=False,
+    code = subprocess.run(
+        group.joining(nspawn_command(ticket)), env=nspawn_environment(), stdin=subprocess.DEVNULL, check=False
     ).returncode
+    _bury_orphans()
+    return code
+
+
+def _bury_orphans() -> None:
+    """Collect what nspawn left behind, as process 1 has to."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _remove_payload_groups(group: ControlGroup) -> None:

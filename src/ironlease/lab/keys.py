@@ -1,7 +1,7 @@
 """The SSH keys of the lab: one to log in with, and one that every lab host shows.
 
-Both belong to the computer, not to a checkout or an instance, and lie beside the cached bases. So the inventory can name
-plain paths, and a lab host has the same key after every reset, which is what makes it known from the start.
+Both belong to the computer, not to a checkout or an instance, and lie beside the cached bases. So the inventory can
+name plain paths, and a lab host has the same key after every reset, which is what makes it known from the start.
 """
 
 from __future__ import annotations
@@ -36,6 +36,14 @@ def ensure_keys() -> LabKeys:
     pattern = str(SUBNET.network_address).removesuffix("0") + "*"
     write_atomically(KNOWN_HOSTS, f"{pattern} {host}\n", mode=0o644)
     return LabKeys(login_public=login, host_public=host)
+
+
+def known_host_key() -> str | None:
+    """Return the public key that lab hosts show, or None where none was made yet. Needs no rights."""
+    try:
+        return KNOWN_HOSTS.read_text(encoding="ascii").split(maxsplit=1)[1].strip()
+    except FileNotFoundError:
+        return None
 
 
 def _ensure_pair(private: Path, comment: str) -> str:

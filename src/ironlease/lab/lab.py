@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import platform
-import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -20,21 +17,27 @@ from ironlease.errors import UsageError
 from ironlease.files import private_folder
 from ironlease.lab import base, connect, preconditions
 from ironlease.lab.cgroups import ROOT_NAME, ControlGroup, unified_mount
+from ironlease.lab.clients import LabClients
+from ironlease.lab.disk import check_space, remove_tree
 from ironlease.lab.errors import LabError
 from ironlease.lab.host import Host, Machine
 from ironlease.lab.inheritance import Inheritance, read_inheritance
 from ironlease.lab.instance import CACHE_ROOT, DATA_ROOT, Instance
 from ironlease.lab.inventory import read_lab_hosts
-from ironlease.lab.keys import KNOWN_HOSTS, LOGIN_KEY, ensure_keys
+from ironlease.lab.keys import KNOWN_HOSTS, LOGIN_KEY, ensure_keys, known_host_key
+from ironlease.lab.layers import Layers
 from ironlease.lab.locks import exclusive
 from ironlease.lab.mounts import mounted_at_or_below
-from ironlease.lab.network import Network, client_processes
+from ironlease.lab.network import Network
+from ironlease.lab.processes import run
 from ironlease.lab.readiness import wait_for_ssh
 from ironlease.paths import Project
 from ironlease.suggest import did_you_mean
 
-LOCK_SECONDS = 900.0
+LOCK_SECONDS = base.BUILD_SECONDS + 60.0
 SSH_SECONDS = 90.0
+_POWER_OFF_SECONDS = 60.0
+_HOST_BYTES = 512 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,7 @@ class Lab:
     ``hosts`` maps each host's name to its address; ``progress`` gets one line for each thing that takes a while.
     """
 
-    def __init__(
-        self, instance: Instance, hosts: dict[str, str], progress: Callable[[str], None] = _silent
-    ) -> None:
+    def __init__(self, instance: Instance, hosts: dict[str, str], progress: Callable[[str], None] = _silent) -> None:
         self.instance = instance
         self.hosts = hosts
         self.progress = progress
@@ -76,39 +77,41 @@ class Lab:
         """Return whether ``name`` is a host of the lab inventory, up or not."""
         return name in self.hosts
 
-    def list(self) -> list[LabHost]:
-        """Return the state of every lab host; needs no rights and changes nothing."""
+    def list(self) -> Sequence[LabHost]:
+        """Return the state of every lab host; changes nothing."""
         return [self._describe(host) for host in map(self._host, self.hosts)]
 
-    def up(self, hosts: Sequence[str] | None = None, *, route_out: bool = True) -> None:
+    def up(self, hosts: Sequence[str] | None = None, *, route_out: bool = True, layer: str | None = None) -> None:
         """Bring up ``hosts`` (None: all) and return when each answers over SSH; running ones stay as they are.
 
-        A host that was switched off goes on from its own files. ``route_out=False`` starts hosts that reach each other and
-        nothing else. Raises LabError, LabUnavailableError, or UsageError for a name that is not in the inventory.
+        A host that was switched off goes on from its own files; a new one starts from the base, or from a ``layer``
+        that ``save_layer`` made. ``route_out=False`` starts hosts that reach each other and nothing else.
+        Raises LabError, LabUnavailableError, or UsageError for a name that is not in the inventory.
         """
         chosen = self._known(hosts)
         preconditions.check()
         with self._locked():
             asleep = [host for host in map(self._host, chosen) if not host.is_running]
             if asleep:
-                self._boot(asleep, fresh=False, route_out=route_out)
+                self._boot(asleep, fresh=False, route_out=route_out, layer=layer)
 
-    def reset(self, hosts: Sequence[str] | None = None, *, route_out: bool = True) -> None:
+    def reset(self, hosts: Sequence[str] | None = None, *, route_out: bool = True, layer: str | None = None) -> None:
         """Throw away what ``hosts`` (None: all that exist) have written, and boot them fresh."""
         chosen = self._known(hosts) if hosts is not None else [h.name for h in self.list() if h.state != "absent"]
         preconditions.check()
         with self._locked():
             selected = [self._host(name) for name in chosen]
             self._stop(selected)
-            self._boot(selected, fresh=True, route_out=route_out)
+            if selected:
+                self._boot(selected, fresh=True, route_out=route_out, layer=layer)
 
     def down(self, hosts: Sequence[str] | None = None, *, purge: bool = False) -> None:
         """Remove ``hosts``; with None everything that belongs to the instance, whatever state it is in.
 
-        ``purge`` also removes cached bases that no lab on this computer uses, and the keys with the last of them.
+        ``purge`` also removes the cached bases that no lab on this computer uses, and the keys when no lab is left.
         """
-        preconditions.check()
         chosen = None if hosts is None else self._known(hosts)
+        preconditions.check(only_to_end=True)
         with self._locked():
             if chosen is None:
                 self._remove_everything()
@@ -117,34 +120,44 @@ class Lab:
                 self._stop(selected)
                 for host in selected:
                     host.discard()
-                    shutil.rmtree(self.instance.host_run_dir(host.name), ignore_errors=True)
         if purge:
             self._purge()
+        for empty in (self._group.path.parent, DATA_ROOT):
+            with contextlib.suppress(OSError):  # other labs are still there
+                empty.rmdir()
 
     def power_cut(self, host: str) -> None:
         """Take the power from ``host``: it falls silent in the middle of what it does. Its files stay."""
         selected = self._host(self._known([host])[0])
         with self._locked():
-            if self.instance.namespace.exists():
-                with contextlib.suppress(LabError):  # a host that is off has no cable
-                    self._network().unplug(selected.address)
+            self._network.unplug(selected.address)
             selected.kill()
 
     def power_on(self, host: str, *, route_out: bool = True) -> None:
         """Boot ``host`` again from its own files and return when it answers over SSH."""
         self.up([host], route_out=route_out)
 
+    def save_layer(self, host: str, name: str) -> None:
+        """Keep what ``host`` has written as the layer ``name``, from which other hosts can start at once.
+
+        The host is shut down in an orderly way first and stays off; it goes on above its own layer. Layers end with
+        the lab.
+        """
+        selected = self._host(self._known([host])[0])
+        with self._locked():
+            self._shut_down(selected)
+            self._layers.save(selected, name)
+
     def host_key(self) -> str:
         """Return the public key that every lab host shows, as ``ssh-ed25519 AAAA...``."""
-        return ensure_keys().host_public
+        return known_host_key() or ensure_keys().host_public
 
-    def ssh_command(self, host: str) -> list[str]:
+    def ssh_command(self, host: str) -> Sequence[str]:
         """Return the command that opens a shell on ``host``; add a remote command to run just that."""
         address = self.hosts[self._known([host])[0]]
         script = Path(connect.__file__)
-        proxy = f'"{sys.executable}" -IS "{script}" {self.instance.namespace} %h %p'
         options = {
-            "ProxyCommand": proxy,
+            "ProxyCommand": f'"{sys.executable}" -IS "{script}" {self.instance.namespace} %h %p',
             "ProxyUseFdpass": "yes",
             "IdentityFile": str(LOGIN_KEY),
             "IdentitiesOnly": "yes",
@@ -159,7 +172,7 @@ class Lab:
     def run_inside(
         self, host: str, argv: Sequence[str], *, limit_seconds: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``argv`` inside ``host`` without SSH, for tests; raises LabError when the host is not running."""
+        """Run ``argv`` inside ``host`` without SSH, for tests. Raises LabError when the host is not running."""
         process = self._host(self._known([host])[0]).first_process()
         if process is None:
             raise LabError(
@@ -183,13 +196,18 @@ class Lab:
     def _group(self) -> ControlGroup:
         return ControlGroup(unified_mount(), f"{ROOT_NAME}/{self.instance.name}")
 
+    @cached_property
+    def _network(self) -> Network:
+        return Network(self.instance, self._group.child("network"))
+
+    @cached_property
+    def _layers(self) -> Layers:
+        return Layers(self.instance)
+
     def _host(self, name: str) -> Host:
         return Host(self.instance, self._group, name, self.hosts[name])
 
-    def _network(self, web_ports: frozenset[int] = frozenset()) -> Network:
-        return Network(self.instance, self._group.child("network"), web_ports)
-
-    def _known(self, hosts: Sequence[str] | None) -> list[str]:
+    def _known(self, hosts: Sequence[str] | None) -> Sequence[str]:
         chosen = list(self.hosts) if hosts is None else list(dict.fromkeys(hosts))
         unknown = [name for name in chosen if name not in self.hosts]
         if unknown:
@@ -210,63 +228,80 @@ class Lab:
         state = "running" if host.is_running else "off" if host.machine() else "absent"
         return LabHost(host.name, host.address, state, host.booted_since())
 
-    def _boot(self, hosts: list[Host], *, fresh: bool, route_out: bool) -> None:
+    def _boot(self, hosts: Sequence[Host], *, fresh: bool, route_out: bool, layer: str | None) -> None:
         inheritance = read_inheritance()
         for note in inheritance.notes:
             self.progress(f"note: {note}")
-        recipe = base.recipe_for(inheritance, platform.freedesktop_os_release())
-        keys = ensure_keys()
         private_folder(self.instance.ssh_sockets)
-        network = self._network(inheritance.web_ports)
-        network.start()
-        for host in hosts:
-            machine = None if fresh else host.machine()
-            if machine is None:
-                folder = base.ensure_base(recipe, self._group.child("build"), self.instance.name, self.progress)
-                machine = Machine(recipe.digest, [], inheritance.bind_read_only)
-                host.create(machine, folder, inheritance.host_files, keys)
-            network.attach(host.name, host.address, route_out=route_out)
-            self.instance.host_run_dir(host.name).mkdir(parents=True, exist_ok=True)
-            host.start([base.base_folder(machine.base)])
-        self._wait(hosts)
-
-    def _wait(self, hosts: list[Host]) -> None:
+        private_folder(self.instance.data_dir)
+        self._network.start(inheritance.web_ports)
+        if missing := [host for host in hosts if fresh or not self._is_whole(host)]:
+            with exclusive(base.CACHE_LOCK, LOCK_SECONDS, self.progress):
+                self._create(missing, inheritance, layer)
         started = time.monotonic()
+        for host in hosts:
+            self._network.attach(host.name, host.address, route_out=route_out)
+            host.start(self._lower_folders(host))
         wait_for_ssh(self.instance.namespace, hosts, SSH_SECONDS)
-        names = ", ".join(host.name for host in hosts)
-        self.progress(f"up: {names} ({time.monotonic() - started:.1f} s)")
+        self.progress(f"up: {', '.join(host.name for host in hosts)} ({time.monotonic() - started:.1f} s)")
+
+    def _is_whole(self, host: Host) -> bool:
+        machine = host.machine()
+        if machine is None:
+            return False
+        if not base.base_folder(machine.base).is_dir():
+            self.progress(f"{host.name}: the base that it was made from has been removed; it starts fresh")
+            return False
+        return True
+
+    def _create(self, hosts: Sequence[Host], inheritance: Inheritance, layer: str | None) -> None:
+        check_space(self.instance.data_dir, _HOST_BYTES * len(hosts), f"{len(hosts)} lab hosts")
+        keys = ensure_keys()
+        if layer is None:
+            recipe = base.recipe_for(inheritance, platform.freedesktop_os_release())
+            base.ensure_base(recipe, self._group.child("build"), self.instance.name, self.progress)
+            machine = Machine(recipe.digest, [], inheritance.bind_read_only)
+        else:
+            machine = self._layers.machine_on(layer)
+        for host in hosts:
+            host.create(machine, base.base_folder(machine.base), inheritance.host_files, keys)
+
+    def _lower_folders(self, host: Host) -> Sequence[Path]:
+        machine = host.existing_machine()
+        return [*map(self._layers.folder, machine.layers), base.base_folder(machine.base)]
 
     def _stop(self, hosts: Iterable[Host]) -> None:
         for host in hosts:
             host.kill()
-            self._network().detach(host.name, host.address)
+            self._network.detach(host.name, host.address)
+
+    def _shut_down(self, host: Host) -> None:
+        if host.is_running:
+            self.run_inside(host.name, ["systemctl", "poweroff"])
+        deadline = time.monotonic() + _POWER_OFF_SECONDS
+        while host.is_running:
+            if time.monotonic() > deadline:
+                host.kill()
+            time.sleep(0.05)
 
     def _remove_everything(self) -> None:
         # The start orders first: what has not started yet must not start any more.
-        shutil.rmtree(self.instance.run_dir / "hosts", ignore_errors=True)
-        clients = client_processes(self.instance)
+        remove_tree(self.instance.run_dir / "hosts")
+        clients = LabClients(self.instance.namespace)
         self._group.kill()
         self._group.remove()
-        _end_clients(clients)
+        clients.end()
         for point in mounted_at_or_below(self.instance.run_dir):
-            subprocess.run(["umount", "--lazy", str(point)], timeout=30, check=True)
+            run(["umount", "--lazy", str(point)])
         base.discard_unfinished(self.instance.name)
-        for folder in (self.instance.run_dir, self.instance.data_dir):
-            if folder.exists():
-                shutil.rmtree(folder)
-        for empty in (self._group.path.parent, DATA_ROOT):
-            with contextlib.suppress(OSError):  # other labs are still there
-                empty.rmdir()
+        remove_tree(self.instance.run_dir)
+        remove_tree(self.instance.data_dir)
 
     def _purge(self) -> None:
-        used = {record.base for record in _machines_of_all_labs()}
-        for folder in sorted((CACHE_ROOT / "bases").glob("*")):
-            if folder.name in used:
-                self.progress(f"kept {folder}: another lab uses it")
-            else:
-                shutil.rmtree(folder)
-        if not used:
-            shutil.rmtree(CACHE_ROOT, ignore_errors=True)
+        with exclusive(base.CACHE_LOCK, LOCK_SECONDS, self.progress):
+            base.remove_unused_bases({machine.base for machine in _machines_of_all_labs()}, self.progress)
+            if not any(DATA_ROOT.glob("*")):
+                remove_tree(CACHE_ROOT)
 
 
 def _machines_of_all_labs() -> Iterator[Machine]:
@@ -275,10 +310,3 @@ def _machines_of_all_labs() -> Iterator[Machine]:
         machine = Host(Instance(folder.parents[1].name), group, folder.name, "").machine()
         if machine is not None:
             yield machine
-
-
-def _end_clients(processes: list[int]) -> None:
-    """End SSH connection masters into a lab that is gone; most have noticed by themselves."""
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGTERM)

@@ -20,7 +20,6 @@ def exclusive(path: Path, limit_seconds: float, progress: Callable[[str], None])
 
     The kernel releases it when the holder ends, however it ends. Raises LabError after ``limit_seconds``.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(path, limit_seconds, progress)
     try:
         yield
@@ -28,38 +27,47 @@ def exclusive(path: Path, limit_seconds: float, progress: Callable[[str], None])
         # Removed while still held: whoever waits for this file notices that it is another one now.
         path.unlink(missing_ok=True)
         os.close(descriptor)
+        with contextlib.suppress(OSError):  # other locks are in there
+            path.parent.rmdir()
 
 
 def _acquire(path: Path, limit_seconds: float, progress: Callable[[str], None]) -> int:
     deadline = time.monotonic() + limit_seconds
     announced = False
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-            os.close(descriptor)
-        else:
-            if _is_still(path, descriptor):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"process {os.getpid()}\n".encode(), 0)
-                return descriptor
-            os.close(descriptor)
-            continue
+    while (descriptor := _try(path)) is None:
+        holder = _holder(path)
         if not announced:
             progress(f"waiting for {holder}, which is working on the lab")
             announced = True
         if time.monotonic() > deadline:
             raise _busy(holder, limit_seconds)
         time.sleep(_POLL_SECONDS)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
+    return descriptor
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
+def _try(path: Path) -> int | None:
+    """Return the locked file's descriptor, or None when somebody else has it."""
     try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
-        return False
+        return None  # the folder has just been removed by a lab that went down
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(path.stat(), os.fstat(descriptor)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _holder(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace").strip() or "another process"
+    return "another process"
 
 
 def _busy(holder: str, limit_seconds: float) -> LabError:

@@ -1,12 +1,13 @@
 """Where this computer's pip takes packages from, as one pip.conf for a lab host.
 
-Order and file names follow pip's documentation, "Configuration": global, user, ``PIP_CONFIG_FILE``, then the environment; the last
-one wins, and an empty value switches an option off.
+Order and file names follow pip's documentation, "Configuration": global, user, ``PIP_CONFIG_FILE``, then the
+environment; the last one wins, and an empty value switches an option off.
 """
 
 from __future__ import annotations
 
 import configparser
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,9 +37,10 @@ _INHERITED = frozenset(
 )
 _FILE_OPTIONS = frozenset({"constraint", "cert"})
 _FOLDER_OPTIONS = frozenset({"index-url", "extra-index-url", "find-links"})
+_LINK = re.compile(r"""href=["']([^"'#]+)""")
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")
 # A folder this high up holds the whole computer: it is not a folder of packages.
-_NEVER_BOUND = frozenset({"/", "/etc", "/usr", "/var", "/home", "/root", "/tmp", "/proc", "/sys", "/dev", "/run", "/boot"})
+_NEVER_BOUND = frozenset({"", "boot", "dev", "etc", "home", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"})
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,9 @@ def _take_file(path: str, root: Path, files: dict[str, str], notes: list[str]) -
     files[path] = text
 
 
-def _local_folders(value: str, root: Path, notes: list[str]) -> list[str]:
+def _local_folders(value: str, root: Path, notes: list[str]) -> set[str]:
     """Return the folders of this computer that the URLs and paths in ``value`` name."""
-    found = []
+    found = set()
     for word in value.split():
         path = unquote(urlsplit(word).path) if word.startswith("file:") else word
         if "://" in path:
@@ -129,11 +131,26 @@ def _local_folders(value: str, root: Path, notes: list[str]) -> list[str]:
             notes.append(f"pip's folder {word} is not given by its full path; lab hosts do not get it")
         elif not (root / path[1:]).is_dir():
             continue  # a file, or a folder that is not there: pip skips it on this computer, too
-        elif str(Path(path)) in _NEVER_BOUND:
-            notes.append(f"pip's folder {path} is too much of this computer; lab hosts do not get it")
         else:
-            found.append(str(Path(path)))
+            found.update(_allowed({str(Path(path)), *_linked_folders(Path(path), root)}, notes))
     return found
+
+
+def _linked_folders(index: Path, root: Path) -> set[str]:
+    """Return where the files of a local index lie: its pages, one folder for each project, may point beside it."""
+    for page in sorted((root / str(index)[1:]).glob("*/index.html")):
+        place = index / page.parent.name
+        links = _LINK.findall(page.read_text(encoding="utf-8", errors="replace"))
+        targets = {Path(os.path.normpath(place / unquote(urlsplit(link).path))) for link in links if "://" not in link}
+        # One page stands for all: an index is written by one program.
+        return {str(target.parent) for target in targets if not target.is_relative_to(index)}
+    return set()
+
+
+def _allowed(folders: set[str], notes: list[str]) -> set[str]:
+    refused = {folder for folder in folders if folder.strip("/") in _NEVER_BOUND}
+    notes.extend(f"pip's folder {folder} is too much of this computer; lab hosts do not get it" for folder in refused)
+    return folders - refused
 
 
 def _as_text(options: Mapping[str, str]) -> str:

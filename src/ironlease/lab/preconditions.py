@@ -25,8 +25,12 @@ REQUIRED_PACKAGES = {
 }
 
 
-def check() -> None:
-    """Raise LabUnavailableError when this computer cannot run the lab."""
+# What takes a lab down has to work even when what builds it has been uninstalled.
+_TOOLS_TO_END = frozenset({"ip", "nft", "nsenter", "mount"})
+
+
+def check(*, only_to_end: bool = False) -> None:
+    """Raise LabUnavailableError when this computer cannot run the lab, or ``only_to_end``, take it down."""
     if sys.platform != "linux":
         raise LabUnavailableError(
             code="lab-not-linux",
@@ -42,7 +46,10 @@ def check() -> None:
             next_step="sudo ./invoke lab.up; without root, use a real host (./invoke init)"
             " or a container: docker run --privileged -it debian:12",
         )
-    if missing := missing_tools():
+    missing = missing_tools()
+    if only_to_end:
+        missing = [tool for tool in missing if tool in _TOOLS_TO_END]
+    if missing:
         raise MissingToolsError(missing, sorted({REQUIRED_PACKAGES[tool] for tool in missing}))
 
 

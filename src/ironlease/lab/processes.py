@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,29 @@ def run(argv: Sequence[str], *, stdin: str | None = None, limit_seconds: float =
     if done.returncode != 0:
         raise _failed(argv, last_lines(done.stderr or done.stdout) or f"exit code {done.returncode}")
     return done.stdout
+
+
+def detach(argv: Sequence[str], log: Path, *, pass_descriptors: tuple[int, ...] = ()) -> None:
+    """Start ``argv`` so that it outlives this process and whatever ends it: own session, no terminal, no parent.
+
+    It gets nothing of the user's environment. Raises LabError when it cannot be started.
+    """
+    source = Path(__file__).resolve().parents[2]
+    environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(source), "LANG": "C.UTF-8"}
+    with log.open("wb") as output:
+        try:
+            subprocess.run(
+                ["setsid", "--fork", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                pass_fds=pass_descriptors,
+                timeout=SHORT_SECONDS,
+                check=True,
+            )
+        except (subprocess.SubprocessError, OSError) as error:
+            raise _failed(argv, str(error)) from error
 
 
 def in_network(namespace: Path, argv: Sequence[str]) -> list[str]:
