@@ -7,6 +7,7 @@ never overwritten: after our first change nobody could make it again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -54,6 +55,7 @@ def save(host: Host, runner: Runner, directory: Path) -> dict[str, Any]:
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         _require_room(directory)
+        _remove_unfinished(directory)
         temporary = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
     except OSError as error:
         raise _not_written(directory, error) from error
@@ -78,16 +80,15 @@ def load(directory: Path) -> dict[str, Any]:
     try:
         kept = json.loads((directory / DOCUMENT_NAME).read_text(encoding="utf-8"))
         digest, content = kept["sha256"], kept["document"]
-        damage = (
-            None if sha256_of(path.read_bytes()) == digest else f"{path} has another SHA-256 than when it was saved"
-        )
+        changed = sha256_of(path.read_bytes()) != digest
+        damage = f"{path} has another SHA-256 than when it was saved" if changed else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         damage = f"it cannot be read: {error!r}"
     if damage is not None:
         raise Refusal(
             code="seller-state-damaged",
             found=f"{directory} holds something that is not a whole seller's state: {damage}.",
-            needed="The state that was saved before the first change; it is never overwritten, as it cannot be made again.",
+            needed="The state from before the first change. It is never overwritten, as it cannot be made again.",
             next_step=f"mv {directory} {directory}.damaged (then run again: the state as it is today is saved)",
         )
     return {
@@ -125,6 +126,12 @@ def _flush(folder: Path) -> None:
         os.close(descriptor)
 
 
+def _remove_unfinished(directory: Path) -> None:
+    """Remove what an agent left that was killed; the provisioning lock keeps a second one away."""
+    for leftover in directory.parent.glob(f".{directory.name}.*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
 def _is_empty(directory: Path) -> bool:
     with contextlib.suppress(OSError):
         return next(directory.iterdir(), None) is None
@@ -145,7 +152,7 @@ def _require_room(directory: Path) -> None:
 
 def _not_written(directory: Path, error: OSError) -> Refusal:
     return Refusal(
-        code="no-space" if error.errno == 28 else "not-writable",
+        code="no-space" if error.errno == errno.ENOSPC else "not-writable",
         found=f"The seller's state cannot be written to {directory}: {error.strerror or error!r}.",
         needed="A place that this user may write, with room for a copy of /etc.",
         next_step=f"df -h {directory.parent}; ls -ld {directory.parent} (and run as root)",

@@ -139,7 +139,7 @@ def _sysctl(host: Host) -> Iterator[tuple[str, str]]:
         for place, _, names in os.walk(top / folder):
             for name in names:
                 path = f"{place}/{name}"[len(str(top)) :]
-                # Many can only be written, or only by others: what the kernel does not tell was no setting of anybody's.
+                # Some can only be written, or only by others: what is not told was nobody's setting.
                 value = None if _SYSCTL_LEFT_OUT.search(path) else host.line(f"/proc/sys{path}")
                 if value is not None:
                     yield path.strip("/").replace("/", "."), " ".join(value.split())
