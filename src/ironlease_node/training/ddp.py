@@ -84,7 +84,7 @@ class Trainer:
         self.step_number += 1
         mean = loss.detach().double()
         distributed.all_reduce(mean)
-        return float(mean) / self.world_size
+        return float(mean / self.world_size)
 
     def checksum(self) -> tuple[str, bool]:
         """Return the SHA-256 over this rank's parameters, and whether all ranks have the same."""
