@@ -71,7 +71,7 @@ def provision(
     reboots: Annotated[int | None, Flag("at most so many reboots of each host", value="N")] = None,
     no_reboot: Annotated[bool, Flag("the same as --reboots 0")] = False,
 ) -> Result:
-    """Turn bare hosts into proved training nodes; the same command again changes nothing.
+    """Turn bare hosts into proved training nodes; repeated, it changes nothing.
 
     First contact, a look at the hardware, a copy of the seller's state, the plan, the changes, and a small training
     that proves the result. What was interrupted goes on with the same command. A lab host that is down is booted.
@@ -121,11 +121,21 @@ def enrol(
 
 
 @task(example="invoke probe --host node1 --json", needs=["ssh"])
-def probe(context: Context, *, host: Hosts = (), group: Group = None) -> Result:
-    """Look at a host's hardware and software; read-only, before anything is installed."""
+def probe(
+    context: Context,
+    *,
+    host: Hosts = (),
+    group: Group = None,
+    fingerprint: Fingerprint = None,
+    password_file: PasswordFile = None,
+) -> Result:
+    """Look at a host's hardware and software; read-only, before anything is installed.
+
+    A host that was never enrolled is enrolled first.
+    """
     from ironlease.ops import probe as operation
 
-    return operation.run(context, host=list(host), group=group)
+    return operation.run(context, host=list(host), group=group, fingerprint=fingerprint, password_file=password_file)
 
 
 @task(example="invoke plan --host node1", needs=["ssh"])
@@ -262,7 +272,7 @@ def lint(context: Context) -> Result:
 
 @task(name="bench.provision", example="invoke bench.provision --json", needs=["lab", "ssh"])
 def bench_provision(context: Context) -> Result:
-    """Measure provisioning on lab hosts against a shell script and plain ansible-playbook."""
+    """Measure provisioning on lab hosts against a script and plain Ansible."""
     from ironlease.ops import bench_provision as operation
 
     return operation.run(context)

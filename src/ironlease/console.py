@@ -27,7 +27,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from ironlease import redact
-from ironlease.errors import CombinedError, IronleaseError
+from ironlease.errors import CombinedError, IronleaseError, UsageError
 
 # Without a terminal there is no width to respect; a table this wide fits every column that we print.
 _PLAIN_WIDTH = 200
@@ -58,6 +58,11 @@ class Table:
         """Return the table for a run folder."""
         return {"columns": list(self.columns), "rows": [list(row) for row in self.rows], "title": self.title}
 
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Table:
+        """Return the table that :meth:`to_json` described."""
+        return cls(tuple(document["columns"]), [tuple(row) for row in document["rows"]], document["title"])
+
 
 def as_typed(text: str) -> str:
     """Return ``text`` with our own commands written as this user can type them (``./invoke`` outside of the venv)."""
@@ -68,7 +73,8 @@ def as_typed(text: str) -> str:
 class Console:
     """The terminal, or what takes its place.
 
-    ``color`` False removes colours; None leaves it to the terminal and to ``NO_COLOR``.
+    ``color`` False removes colours; None leaves it to the terminal and to ``NO_COLOR``. The attribute of that name says
+    whether colours are wanted where they are possible.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class Console:
         stderr: TextIO | None = None,
     ) -> None:
         self.json_mode = json_mode
+        self.color = color is not False and not os.environ.get("NO_COLOR")
         # Python has None where a stream was closed by the caller.
         self._stdout = stdout or sys.stdout or io.StringIO()
         self._stderr = stderr or sys.stderr or io.StringIO()
@@ -107,7 +114,12 @@ class Console:
     def table(self, table: Table) -> None:
         """Print a table as part of a result."""
         rendered = RichTable(
-            box=box.SIMPLE_HEAD, title=table.title or None, title_justify="left", title_style="bold", pad_edge=False
+            box=box.SIMPLE_HEAD,
+            title=table.title or None,
+            title_justify="left",
+            title_style="bold",
+            pad_edge=False,
+            show_edge=False,
         )
         for heading in table.columns:
             rendered.add_column(heading, overflow="fold")
@@ -146,13 +158,24 @@ class Console:
         return default if not answer else answer in {"y", "yes"}
 
     def ask(self, question: str, default: str = "") -> str:
-        """Ask for a line of text; an empty answer, or no person to ask, gives ``default``."""
+        """Ask for a line of text; an empty answer, or no person to ask, gives ``default``.
+
+        Raises UsageError when the input ends (Ctrl-D).
+        """
         if not self.interactive:
             return default
         hint = f" [{default}]" if default else ""
         self._stderr.write(redact.scrub(f"{question}{hint} "))
         self._stderr.flush()
-        return sys.stdin.readline().strip() or default
+        answer = sys.stdin.readline()
+        if not answer:
+            raise UsageError(
+                code="no-answer",
+                found=f"The input ended at the question {question!r}.",
+                needed="An answer, or the flag that gives it.",
+                next_step="Run the same command again, with --help to see its flags.",
+            )
+        return answer.strip() or default
 
     def password(self, question: str) -> str:
         """Ask for a secret, which is not echoed and is masked in everything printed from now on.

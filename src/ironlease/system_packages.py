@@ -87,15 +87,14 @@ def _install(console: Console, missing: Mapping[str, str], why: str) -> None:
     )
     if not find("apt-get"):
         raise refusal
-    question = f"Install the system packages {', '.join(packages)} with apt-get? ({why})"
-    if console.interactive:
-        if not console.confirm(question, default=True):
-            raise refusal
-    else:
-        console.note(f"Installing the system packages {', '.join(packages)} with apt-get ({why}).")
+    names = ", ".join(packages)
+    question = f"Install the system packages {names} with apt-get? ({why})"
+    if console.interactive and not console.confirm(question, default=True):
+        raise refusal
     prefix = _privilege(console)
     if prefix is None:
         raise refusal
+    console.note(f"Installing the system packages {names} with apt-get ({why}) ...")
     _apt(prefix, packages)
     still = [tool for tool in missing if not find(tool)]
     if still:

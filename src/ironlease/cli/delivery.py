@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from ironlease.console import Console
+from ironlease.console import Console, as_typed
 from ironlease.errors import ExitCode, IronleaseError, UnfinishedError
 from ironlease.ops.result import Result
 from ironlease.runs import RunFolder
@@ -65,7 +65,7 @@ def deliver(console: Console, result: Result) -> int:
             console.note("")
         console.error(error)
     if result.summary:
-        console.line(result.summary, style="bold")
+        console.line(as_typed(result.summary), style="bold")
     if console.json_mode:
         console.json_object(result.to_json())
     return int(result.exit_code)

@@ -10,7 +10,7 @@ from ironlease.cli.declaration import Task
 from ironlease.cli.delivery import guarded
 from ironlease.ops import inventories
 from ironlease.ops.context import Context
-from ironlease.ops.result import Result
+from ironlease.ops.result import RECORD_NAME, Result
 
 
 def execute(task: Task, options: dict[str, Any], context: Context) -> Result:
@@ -20,7 +20,7 @@ def execute(task: Task, options: dict[str, Any], context: Context) -> Result:
     result.data["seconds"] = round(time.monotonic() - started, 1)
     if context.has_run_folder:
         result.data["run_dir"] = str(context.run_folder.path)
-        context.run_folder.write_json("result.json", result.to_record(context.command))
+        context.run_folder.write_json(RECORD_NAME, result.to_record(context.command))
     return result
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ironlease import __version__
 from ironlease.cli.declaration import FlagArgument, Task
+from ironlease.console import as_typed
 from ironlease.errors import ExitCode
 from ironlease.ops.result import Result
 
@@ -28,21 +29,23 @@ def overview(groups: Mapping[str, Sequence[Task]], flags: Iterable[FlagArgument]
     lines = [
         f"ironlease {__version__}: turns leased GPU servers into proved training machines",
         "",
-        *_columns([("invoke TASK --help", "explains a task"), ("invoke TASK [--flag value ...]", "runs it")]),
+        "  invoke TASK [--flag value ...]",
+        "  invoke TASK --help",
     ]
+    width = max(len(task.dotted_name) for tasks in groups.values() for task in tasks)
     for heading, tasks in groups.items():
-        lines += ["", heading, *_columns([(task.dotted_name, task.summary) for task in tasks])]
+        lines += ["", heading, *_columns([(task.dotted_name, task.summary) for task in tasks], width)]
     lines += ["", "Flags", *_flags(flags)]
     lines += ["", "Exit codes", *_exit_codes()]
     tasks_json = [_task_json(task, heading) for heading, tasks in groups.items() for task in tasks]
-    return Result(data={"tasks": tasks_json}, lines=lines)
+    return Result(data={"tasks": tasks_json}, lines=[as_typed(line) for line in lines])
 
 
 def of_task(task: Task, groups: Mapping[str, Sequence[Task]], common: Iterable[FlagArgument]) -> Result:
     """Return the help page of one task; ``common`` are the flags that every task takes."""
     lines = [f"invoke {task.dotted_name}: {task.summary}"]
     if task.description:
-        lines += ["", *task.description.splitlines()]
+        lines += ["", *textwrap.wrap(" ".join(task.description.split()), _WIDTH)]
     arguments = task.flags
     lines += ["", "Usage", f"  {_usage(task, arguments)}"]
     if arguments:
@@ -51,7 +54,7 @@ def of_task(task: Task, groups: Mapping[str, Sequence[Task]], common: Iterable[F
     lines += ["", "Example", f"  {task.example}"]
     lines += ["", "Exit codes", *_exit_codes()]
     heading = next(heading for heading, tasks in groups.items() if task in tasks)
-    return Result(data={"task": _task_json(task, heading)}, lines=lines)
+    return Result(data={"task": _task_json(task, heading)}, lines=[as_typed(line) for line in lines])
 
 
 def version() -> Result:
@@ -80,8 +83,8 @@ def _exit_codes() -> list[str]:
     return _columns([(f"{int(code)}", meaning) for code, meaning in _MEANINGS.items()])
 
 
-def _columns(rows: list[tuple[str, str]]) -> list[str]:
-    width = max(len(left) for left, _ in rows)
+def _columns(rows: list[tuple[str, str]], width: int = 0) -> list[str]:
+    width = max(width, *(len(left) for left, _ in rows))
     lines = []
     for left, right in rows:
         indent = f"  {left:<{width}}  "

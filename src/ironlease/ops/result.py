@@ -10,6 +10,7 @@ from ironlease.console import Table, as_typed
 from ironlease.errors import CombinedError, ExitCode, IronleaseError, worst
 
 SCHEMA = "ironlease.result/1"
+RECORD_NAME = "result.json"
 
 
 @dataclass
@@ -48,13 +49,35 @@ class Result:
         return document
 
     def to_record(self, command: str) -> dict[str, Any]:
-        """Return what the run folder keeps, from which the result can be shown again: ``ironlease.result/1``."""
-        lines = [line if isinstance(line, str) else line.to_json() for line in self.lines]
+        """Return what the run folder keeps: ``ironlease.result/1``, from which :meth:`from_record` makes it again."""
         return {
             "schema": SCHEMA,
             "command": command,
             "exit_code": int(self.exit_code),
-            "lines": lines,
+            "data": self.data,
+            "lines": [line if isinstance(line, str) else line.to_json() for line in self.lines],
+            "errors": [error.as_dict() for error in self.errors],
             "summary": self.summary,
-            "answer": self.to_json(),
         }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Result:
+        """Return the result that :meth:`to_record` described."""
+        return cls(
+            data=record["data"],
+            lines=[line if isinstance(line, str) else Table.from_json(line) for line in record["lines"]],
+            errors=[_error(entry) for entry in record["errors"]],
+            summary=record["summary"],
+            exit_code=ExitCode(record["exit_code"]),
+        )
+
+
+def _error(entry: dict[str, Any]) -> IronleaseError:
+    return IronleaseError(
+        found=entry["found"],
+        needed=entry["needed"],
+        next_step=entry["next"],
+        code=entry["code"],
+        exit_code=ExitCode(entry["exit_code"]),
+        host=entry["host"],
+    )
