@@ -74,6 +74,10 @@ def _apt(result: dict[str, Any]) -> str:
     return f"install {', '.join(names)}" if names else "refresh the package lists"
 
 
+def _apt_packages(result: dict[str, Any]) -> str:
+    return "; ".join(str(change) for change in result.get("changes") or ["packages"])
+
+
 def _service(result: dict[str, Any]) -> str:
     arguments = _arguments(result)
     words = [str(arguments["state"])] if arguments.get("state") else []
@@ -95,6 +99,7 @@ def _listed(result: dict[str, Any]) -> str:
 
 _KINDS = {
     "apt": "package",
+    "apt_packages": "package",
     "copy": "file",
     "dpkg_selections": "package",
     "file": "file",
@@ -105,6 +110,7 @@ _KINDS = {
 }
 _DESCRIBE = {
     "apt": _apt,
+    "apt_packages": _apt_packages,
     "kernel_parameters": _listed,
     "python_environment": _listed,
     "systemd": _service,

@@ -1,7 +1,8 @@
 """Turns the words of a failed task into what was found, what is needed and what to do next.
 
-Roles speak in three parts themselves (``Found:``, ``Needed:``, ``Next:`` lines in their ``fail_msg``). The words of
-apt, dpkg and pip are recognised here, in one table; words that nobody knows are shown as they are.
+Roles and our modules speak in three parts themselves: ``Found:``, ``Needed:`` and ``Next:`` lines in the message. The
+words of apt, dpkg and pip, alone or in what was found, are recognised here, in one table; words that nobody knows are
+shown as they are.
 """
 
 from __future__ import annotations
@@ -108,17 +109,7 @@ def explain(event: TaskEvent) -> list[IronleaseError]:
     """Return the failure of a failed task as errors, most often one."""
     words = failure_words(event)
     place = f"{event.host}: {event.role or 'play'}: {event.task}"
-    stated = [
-        UnfinishedError(
-            code="refused",
-            exit_code=ExitCode.USAGE,
-            found=_one_line(part["found"]),
-            needed=_one_line(part["needed"]),
-            next_step=_one_line(part["next"]),
-            host=event.host,
-        )
-        for part in _THREE_PARTS.finditer(words)
-    ]
+    stated = [_stated(part, event.host) for part in _three_parts(event)]
     if stated:
         return list(stated)
     short = _one_line(words)[-WORDS_LENGTH:]
@@ -146,8 +137,30 @@ def explain(event: TaskEvent) -> list[IronleaseError]:
     ]
 
 
+def _three_parts(event: TaskEvent) -> list[re.Match[str]]:
+    """Return the refusals in the failed results' own messages; what Ansible adds to them is no part of the last one."""
+    messages = (str(result.get("msg") or "") for result in event.results if result.get("failed", True))
+    return [part for message in messages for part in _THREE_PARTS.finditer(message)]
+
+
+def _stated(part: re.Match[str], host: str) -> UnfinishedError:
+    """Return one stated refusal; the tool's words that it quotes decide the code."""
+    known = next((known for known in KNOWN if known.pattern.search(part["found"])), None)
+    return UnfinishedError(
+        code=known.code if known else "refused",
+        exit_code=known.exit_code if known else ExitCode.USAGE,
+        found=_one_line(part["found"]),
+        needed=_one_line(part["needed"]),
+        next_step=_one_line(part["next"]),
+        host=host,
+    )
+
+
 def looks_interrupted(event: TaskEvent) -> bool:
     """Return whether the failure is that of a module that was cut off, as by a reboot, and not one of its own."""
+    if _three_parts(event):
+        # It lived to say what it wants, whatever words of a broken connection it quotes.
+        return False
     return event.kind == "unreachable" or bool(
         re.search(r"module failure|killed by signal|connection .{0,60}closed|shutting down", failure_words(event), re.I)
     )

@@ -134,6 +134,11 @@ def _packages(arguments: Thing, result: Thing) -> list[Thing]:
     return things
 
 
+def _apt_packages(arguments: Thing, result: Thing) -> list[Thing]:
+    # Any version counts: the module leaves what is installed as it is.
+    return [{"kind": "package", "name": name, "version": None, "state": "present"} for name in arguments["packages"]]
+
+
 def _selection(arguments: Thing, result: Thing) -> list[Thing]:
     return [{"kind": "selection", "name": arguments["name"], "selection": arguments["selection"]}]
 
@@ -193,19 +198,22 @@ def _unit(arguments: Thing, result: Thing) -> list[Thing]:
 
 
 def _sysctl(arguments: Thing, result: Thing) -> list[Thing]:
-    return [
+    live = [
         {"kind": "sysctl", "name": name, "value": str(value)}
         for name, value in sorted((arguments.get("values") or {}).items())
     ]
+    return [*live, *_file_content(arguments, result)]
 
 
 def _python_environment(arguments: Thing, result: Thing) -> list[Thing]:
     packages = [{"name": item["name"], "version": item["version"]} for item in arguments["packages"]]
-    return [{"kind": "python_environment", "path": arguments["path"], "packages": packages}]
+    python = arguments.get("python")
+    return [{"kind": "python_environment", "path": arguments["path"], "packages": packages, "python": python}]
 
 
 _TRANSLATORS: dict[str, Callable[[Thing, Thing], list[Thing]]] = {
     "apt": _packages,
+    "apt_packages": _apt_packages,
     "copy": _file_content,
     "dpkg_selections": _selection,
     "file": _path,

@@ -55,5 +55,13 @@ def test_modules_of_ours_list_their_own_changes():
     assert what(event("python_environment", result)) == ["/opt/e: install torch 2.13.0"]
 
 
+def test_our_apt_module_tells_all_that_it_did():
+    result = {"changed": True, "changes": ["dpkg --configure -a", "install chrony"]}
+
+    (change,) = changes.of(event("apt_packages", result))
+
+    assert (change.kind, change.what) == ("package", "dpkg --configure -a; install chrony")
+
+
 def test_a_failed_task_changed_nothing_that_we_can_name():
     assert what(event("copy", {"changed": True, "dest": "/a"}, kind="failed")) == []

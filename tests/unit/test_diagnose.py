@@ -67,6 +67,25 @@ def test_a_roles_own_three_parts_are_taken_as_they_are():
     assert {error.exit_code for error in errors} == {ExitCode.USAGE}
 
 
+def test_the_words_of_a_tool_that_a_module_quotes_decide_the_code():
+    message = (
+        "Found: Could not get lock /var/lib/dpkg/lock: held by process 812.\n"
+        "Needed: Nobody else.\nNext: Wait, then run again."
+    )
+
+    (error,) = diagnose.explain(failed(msg=message, exception="(traceback unavailable)"))
+
+    assert (error.code, error.exit_code) == ("package-lock", ExitCode.UNFINISHED)
+    assert error.next_step == "Wait, then run again."
+
+
+def test_a_module_that_states_its_case_was_not_cut_off():
+    message = "Found: pip: connection was closed.\nNeeded: An index.\nNext: Run again."
+
+    assert not diagnose.looks_interrupted(failed(msg=message))
+    assert diagnose.looks_interrupted(failed(msg="Shared connection to node1 closed."))
+
+
 def test_only_the_failed_items_of_a_loop_speak():
     event = TaskEvent(
         host="node1",

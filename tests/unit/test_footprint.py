@@ -47,6 +47,11 @@ OWNED = {"mode": "0644", "owner": "root", "group": "root"}
         ),
         ("apt", result({"update_cache": True}), []),
         (
+            "apt_packages",
+            result({"packages": ["chrony"]}),
+            [{"kind": "package", "name": "chrony", "version": None, "state": "present"}],
+        ),
+        (
             "dpkg_selections",
             result({"name": "chrony", "selection": "hold"}),
             [{"kind": "selection", "name": "chrony", "selection": "hold"}],
@@ -80,13 +85,29 @@ OWNED = {"mode": "0644", "owner": "root", "group": "root"}
         ("systemd_service", result({"name": None, "daemon_reload": True}), []),
         (
             "kernel_parameters",
-            result({"values": {"vm.swappiness": 1}}),
-            [{"kind": "sysctl", "name": "vm.swappiness", "value": "1"}],
+            result({"values": {"vm.swappiness": 1}}, path="/etc/sysctl.d/x.conf", checksum="abc", **OWNED),
+            [
+                {"kind": "sysctl", "name": "vm.swappiness", "value": "1"},
+                {"kind": "file", "path": "/etc/sysctl.d/x.conf", "sha1": "abc", **OWNED},
+            ],
         ),
         (
             "python_environment",
-            result({"path": "/opt/e", "packages": [{"name": "torch", "version": "2", "sha256": ["x"]}]}),
-            [{"kind": "python_environment", "path": "/opt/e", "packages": [{"name": "torch", "version": "2"}]}],
+            result(
+                {
+                    "path": "/opt/e",
+                    "python": "/usr/bin/python3",
+                    "packages": [{"name": "torch", "version": "2", "sha256": ["x"]}],
+                }
+            ),
+            [
+                {
+                    "kind": "python_environment",
+                    "path": "/opt/e",
+                    "packages": [{"name": "torch", "version": "2"}],
+                    "python": "/usr/bin/python3",
+                }
+            ],
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
