@@ -68,8 +68,6 @@ def provision(
     fingerprint: Fingerprint = None,
     password_file: PasswordFile = None,
     disable_password_login: DisablePasswordLogin = False,
-    reboots: Annotated[int | None, Flag("at most so many reboots of each host", value="N")] = None,
-    no_reboot: Annotated[bool, Flag("the same as --reboots 0")] = False,
 ) -> Result:
     """Turn bare hosts into proved training nodes; repeated, it changes nothing.
 
@@ -89,7 +87,6 @@ def provision(
         fingerprint=fingerprint,
         password_file=password_file,
         disable_password_login=disable_password_login,
-        reboots=0 if no_reboot else reboots,
     )
 
 

@@ -16,7 +16,7 @@ from ironlease.ops.hosts import Chosen
 from ironlease.ops.session import Session, open_session, target_of, wait_until_back
 from ironlease.plan import Plan, resolve
 from ironlease.provision_lock import ProvisionLock
-from ironlease.stack import Stack, load
+from ironlease.stack import load
 
 
 @dataclass
@@ -26,7 +26,6 @@ class Examined:
     session: Session
     probe: dict[str, Any]
     plan: Plan
-    stack: Stack
     key: str
     lock: ExitStack = field(default_factory=ExitStack)
 
@@ -34,11 +33,6 @@ class Examined:
     def host(self) -> Host:
         """The host as the inventory has it."""
         return self.session.host
-
-    @property
-    def blocked(self) -> list[Finding]:
-        """The findings that forbid to provision this host."""
-        return [finding for finding in self.plan.findings if finding.severity == "block"]
 
     @property
     def warnings(self) -> list[Finding]:
@@ -76,7 +70,7 @@ class Examiner:
             session.close()
             raise
         key = footprint.inputs_key(self._context.project, plan.values)
-        return Examined(session, probe, plan, stack, key, held)
+        return Examined(session, probe, plan, key, held)
 
     def open(self, host: Host) -> Session:
         """Log into ``host``."""
@@ -108,7 +102,7 @@ class Examiner:
 
 def refuse_blocked(examined: Examined) -> None:
     """Raise all findings that forbid to provision the host, as one error with the whole list."""
-    raise_all([finding.as_error(examined.host.name) for finding in examined.blocked])
+    raise_all([finding.as_error(examined.host.name) for finding in examined.plan.blocking])
 
 
 def observe(project_context: Context, examined: Examined) -> dict[str, Any] | None:

@@ -220,7 +220,7 @@ class _Provisioning:
         run_dir = str(self._context.run_folder.path)
         for name, examined in self._open.items():
             report = self._reports[name]
-            stack, verdict = examined.stack.name, report.verdict
+            stack, verdict = examined.plan.stack.name, report.verdict
             provision_record.keep(self._context.project, name, stack=stack, verdict=verdict, run_dir=run_dir)
 
 

@@ -13,6 +13,7 @@ from ironlease.ops.context import Context
 from ironlease.ops.examine import Examined
 from ironlease.ops.prove import Proof
 from ironlease.ops.result import Result
+from ironlease.plan import Plan
 
 
 @dataclass
@@ -68,8 +69,8 @@ def needs_agreement(pending: list[Examined]) -> list[str]:
     for examined in pending:
         name = examined.host.name
         reasons.extend(f"{name}: {finding.found}" for finding in examined.warnings)
-        if examined.plan.reboots.expected:
-            reasons.append(f"{name}: {examined.plan.reboots.expected} reboot(s)")
+        if examined.plan.reboots.count:
+            reasons.append(f"{name}: {counted(examined.plan.reboots.count, 'reboot')}")
     return reasons
 
 
@@ -77,21 +78,25 @@ def show_plans(context: Context, pending: list[Examined]) -> None:
     """Say what is about to be done, in one line for each host and one for each warning."""
     for examined in pending:
         plan = examined.plan
-        label = f" [SIMULATED: {plan.simulated}]" if plan.simulated else ""
-        counts = (
-            (len(plan.changes.packages), "package"),
-            (len(plan.changes.files), "file"),
-            (len(plan.changes.services), "service"),
-            (plan.reboots.expected, "reboot"),
-        )
-        work = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count)
-        context.console.note(
-            f"{plan.host}{label}: stack {plan.stack}: {work or 'nothing new expected'}; "
-            f"about {plan.estimate_minutes:.0f} min. Reasons: invoke explain --host {plan.host}"
-        )
-        for finding in plan.findings:
-            if finding.severity == "warn":
-                context.console.warn(f"{plan.host}: {finding.found} {finding.next_step}")
+        context.console.note(f"{plan_line(plan)} Reasons: invoke explain --host {plan.host}")
+        for finding in examined.warnings:
+            context.console.warn(f"{finding.found} {finding.next_step}")
+
+
+def plan_line(plan: Plan) -> str:
+    """Return a plan in one sentence: its new things by kind, its reboots, its minutes."""
+    label = f" [SIMULATED: {plan.simulated}]" if plan.simulated else ""
+    new = [change.kind for change in plan.changes if change.state == "new"]
+    counts = [counted(new.count(kind), kind) for kind in sorted(set(new))]
+    if plan.reboots.count:
+        counts.append(counted(plan.reboots.count, "reboot"))
+    work = ", ".join(counts) or "nothing new"
+    return f"{plan.host}{label}: stack {plan.stack.name}: {work}; about {max(plan.estimate_minutes.total, 1):.0f} min."
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 file``, ``2 files``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def result(context: Context, reports: list[HostReport], *, check: bool) -> Result:
@@ -137,8 +142,7 @@ def _summary(reports: list[HostReport], *, check: bool) -> str:
     (report,) = reports
     if report.errors:
         return f"{report.name}: not {'checked' if check else 'provisioned'} ({report.seconds:.1f} s)."
-    count = len(report.changes)
-    things = f"{count} {'thing' if count == 1 else 'things'}"
+    things = counted(len(report.changes), "thing")
     if check:
         return f"{report.name}: {things} would change; nothing was changed ({report.seconds:.1f} s)."
     return f"{report.name}: {things} changed, {_proved(report)} ({report.seconds:.1f} s)."
