@@ -33,7 +33,7 @@ class Lease(Model):
         if self.starts_at is not None and self.starts_at >= self.ends_at:
             raise refuse(
                 f"a lease that starts at {shown_time(self.starts_at)} and ends at {shown_time(self.ends_at)}",
-                "an end after the start",
+                "An end after the start.",
             )
         return self
 

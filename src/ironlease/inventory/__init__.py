@@ -14,7 +14,15 @@ from ironlease import redact
 from ironlease.errors import CombinedError, IronleaseError, UsageError, raise_all
 from ironlease.finding import Finding
 from ironlease.inventory import places
-from ironlease.inventory.model import PREFIX, Checkpoints, Expect, HostVariables, Tuning, variable_name
+from ironlease.inventory.model import (
+    DEFAULT_TRAINING_USER,
+    PREFIX,
+    Checkpoints,
+    Expect,
+    HostVariables,
+    Tuning,
+    variable_name,
+)
 from ironlease.inventory.places import InventorySource
 from ironlease.lease import Lease
 from ironlease.schema import shown_path, shown_value, validate
@@ -23,7 +31,17 @@ from ironlease.suggest import did_you_mean
 if TYPE_CHECKING:
     from ironlease.inventory.source import RawHost
 
-__all__ = ["Checkpoints", "Expect", "Host", "Inventory", "Lease", "Tuning", "load", "variable_name"]
+__all__ = [
+    "DEFAULT_TRAINING_USER",
+    "Checkpoints",
+    "Expect",
+    "Host",
+    "Inventory",
+    "Lease",
+    "Tuning",
+    "load",
+    "variable_name",
+]
 
 SECRET_VARIABLES = (
     "ansible_become_pass",
@@ -57,7 +75,7 @@ class Host:
     expect: Expect | None = None
     checkpoints: Checkpoints | None = None
     tuning: Tuning = field(default_factory=Tuning)
-    training_user: str = "ironlease"
+    training_user: str = DEFAULT_TRAINING_USER
     index_url: str | None = None
 
 

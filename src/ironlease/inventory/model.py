@@ -18,6 +18,7 @@ PREFIX = "ironlease_"
 # What a store may be; the scheme names the protocol, never a provider.
 _STORE_SCHEMES = ("s3", "file")
 _GIB_MAX = 4096
+DEFAULT_TRAINING_USER = "ironlease"
 
 
 def _known_gpu(name: str) -> str:
@@ -124,7 +125,7 @@ class HostVariables(Model):
     checkpoints: Checkpoints | None = Field(default=None, alias="ironlease_checkpoints")
     tuning: Tuning = Field(default=Tuning(), alias="ironlease_tuning")
     training_user: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,30}$")] = Field(
-        default="ironlease",
+        default=DEFAULT_TRAINING_USER,
         alias="ironlease_training_user",
         description="The unprivileged account that trainings run as; made when it is not there",
     )
