@@ -8,7 +8,7 @@ from ironlease import stack
 from ironlease.console import Table
 from ironlease.ops.context import Context
 from ironlease.ops.result import Result
-from ironlease.stack import LoadedStack
+from ironlease.stack import Stack
 
 
 def run(context: Context) -> Result:
@@ -17,10 +17,10 @@ def run(context: Context) -> Result:
     table = Table(("stack", "what it is", "versions", "systems"))
     lines: list[str | Table] = [table]
     for one in loaded:
-        versions = ", ".join(f"{name} {version}" for name, version in one.stack.versions().items())
-        table.rows.append((one.name, one.stack.title, versions, ", ".join(_systems(one))))
-        lines += [f"{one.name} tested: {what}" for what in one.stack.tested]
-        lines += [f"{one.name} not tested: {what}" for what in one.stack.not_tested]
+        versions = ", ".join(f"{name} {version}" for name, version in one.versions().items())
+        table.rows.append((one.name, one.title, versions, ", ".join(_systems(one))))
+        lines += [f"{one.name} tested: {what}" for what in one.tested]
+        lines += [f"{one.name} not tested: {what}" for what in one.not_tested]
     return Result(
         data={"stacks": [_to_json(one) for one in loaded]},
         lines=lines,
@@ -28,19 +28,19 @@ def run(context: Context) -> Result:
     )
 
 
-def _systems(one: LoadedStack) -> list[str]:
-    return [f"{system.id} {system.release}" for system in one.stack.distributions]
+def _systems(one: Stack) -> list[str]:
+    return [f"{system.id} {system.release}" for system in one.distributions]
 
 
-def _to_json(one: LoadedStack) -> dict[str, Any]:
+def _to_json(one: Stack) -> dict[str, Any]:
     return {
         "name": one.name,
-        "title": one.stack.title,
-        "description": one.stack.description,
-        "accelerator": one.stack.accelerator,
-        "versions": one.stack.versions(),
+        "title": one.title,
+        "description": one.description,
+        "accelerator": one.accelerator,
+        "versions": one.versions(),
         "systems": _systems(one),
-        "tested": list(one.stack.tested),
-        "not_tested": list(one.stack.not_tested),
+        "tested": list(one.tested),
+        "not_tested": list(one.not_tested),
         "sha256": one.sha256,
     }

@@ -13,13 +13,12 @@ from ironlease.finding import Finding
 from ironlease.inventory import Host
 from ironlease.plan import changes, decisions, estimate, gates
 from ironlease.plan.case import Case
-from ironlease.plan.explain import explain
 from ironlease.plan.facts import Facts
 from ironlease.plan.model import Change, Decision, Estimate, Plan, Reboots, StackReference
 from ironlease.stack import Stack
 from ironlease.stack.catalog import Catalog, load_catalog
 
-__all__ = ["Change", "Decision", "Estimate", "Finding", "Plan", "Reboots", "explain", "resolve"]
+__all__ = ["Change", "Decision", "Estimate", "Finding", "Plan", "Reboots", "resolve"]
 
 
 def resolve(

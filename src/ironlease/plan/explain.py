@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from ironlease.errors import UsageError
 from ironlease.plan.model import Decision, Plan
 from ironlease.suggest import did_you_mean
+
+_SHOWN_CHARACTERS = 200
 
 
 def explain(plan: Plan, key: str | None = None) -> list[Decision]:
@@ -24,6 +28,27 @@ def explain(plan: Plan, key: str | None = None) -> list[Decision]:
             next_step=f"invoke explain --host {plan.host}",
         )
     return chosen
+
+
+def lines(decision: Decision) -> list[str]:
+    """Return a decision as people read it: the value, why, on what it rests, and what would change it."""
+    indent = "  " if decision.is_item else ""
+    shown = f"skipped ({decision.skipped})" if decision.skipped else _shown(decision.value)
+    return [
+        f"{indent}{decision.key} = {shown}",
+        f"{indent}    because {decision.reason}",
+        f"{indent}    rests on {decision.evidence} (source: {decision.source})",
+        f"{indent}    changes with {decision.changes_with}",
+    ]
+
+
+def _shown(value: object) -> str:
+    """Return a value on one line; of a long list the length and the names of its entries."""
+    text = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and len(text) > _SHOWN_CHARACTERS:
+        names = [f"{item['name']} {item.get('version', '')}".strip() for item in value if "name" in item]
+        text = f"{len(value)} entries: {', '.join(names)}"
+    return text
 
 
 def _matches(decision_key: str, key: str) -> bool:

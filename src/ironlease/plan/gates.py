@@ -80,7 +80,7 @@ def _rights(case: Case) -> Iterator[Finding]:
             code="sudo-unknown",
             severity="block",
             exit_code=int(ExitCode.UNKNOWN),
-            found=f"Nobody knows whether {user} on {case.host.name} may use sudo: {case.facts.why_unknown('user.sudo')}.",
+            found=f"Whether {user} may use sudo on {case.host.name} is unknown: {case.facts.why_unknown('user.sudo')}.",
             needed="A clear answer of sudo on the host.",
             next_step="On the host: sudo -v, then run the same command again.",
         )

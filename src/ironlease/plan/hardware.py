@@ -34,7 +34,7 @@ def _nvidia(case: Case) -> Iterator[Finding]:
             severity="block",
             found=f"{case.host.name} shows no NVIDIA GPU on its PCI bus.",
             needed=f"One at least, for {case.stack.name}.",
-            next_step="On the host: lspci -nn -d 10de: (ask the lessor if it is empty). For another stack: invoke stacks",
+            next_step="On the host: lspci -nn -d 10de: (ask the lessor if it is empty). Other stacks: invoke stacks",
         )
         return
     unknown = sorted({device for device in case.nvidia_ids if case.catalog.find(device) is None})
