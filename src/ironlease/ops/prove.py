@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +25,14 @@ class BaselineError(IronleaseError):
 
 @dataclass(frozen=True)
 class Proof:
-    """What proves (or disproves) that the host trains; ``fresh`` says that the training ran just now."""
+    """What proves (or disproves) that the host trains.
+
+    ``fresh`` says that the training ran just now, and ``seconds`` for how long.
+    """
 
     verdict: str
     fresh: bool
+    seconds: float
     manifest: dict[str, Any]
     document: dict[str, Any]
 
@@ -60,8 +65,9 @@ def prove(context: Context, examined: Examined, *, full: bool) -> Proof:
     digest = manifest["digest"]
     kept = None if full else evidence.load(context.project, examined.host.name, digest)
     if kept is not None:
-        return Proof("pass", False, manifest, kept)
+        return Proof("pass", False, 0.0, manifest, kept)
     request = {"environment": environment, "user": settings["host_base"]["user"], "processes": 2}
+    started = time.monotonic()
     baseline = agent.ask("baseline", request, timeout_seconds=BASELINE_TIMEOUT_SECONDS)
     document = evidence.keep(context.project, examined.host.name, digest, baseline)
-    return Proof(str(baseline["verdict"]), True, manifest, document)
+    return Proof(str(baseline["verdict"]), True, time.monotonic() - started, manifest, document)

@@ -47,6 +47,7 @@ class HostReport:
         if self.proof is not None:
             proof = {
                 "fresh": self.proof.fresh,
+                "seconds": round(self.proof.seconds, 2),
                 "backend": self.proof.baseline.get("backend"),
                 "manifest_digest": self.proof.manifest["digest"],
             }
