@@ -22,7 +22,7 @@ from ironlease.lab.disk import check_space, remove_tree
 from ironlease.lab.errors import LabError, LabUnavailableError
 from ironlease.lab.inheritance import Inheritance
 from ironlease.lab.instance import CACHE_ROOT, RUN_ROOT
-from ironlease.lab.processes import last_lines, run
+from ironlease.lab.processes import last_lines, run, tool_path
 
 PACKAGES = (
     "systemd",
@@ -45,6 +45,7 @@ BASES = CACHE_ROOT / "bases"
 CACHE_LOCK = RUN_ROOT / ".cache.lock"
 _NEEDED_BYTES = 2 * 1024**3
 _APT_OPTIONS_FILE = "/etc/apt/apt.conf.d/50inherited"
+_LOCAL_SOURCES_HOOK = "/usr/share/mmdebstrap/hooks/file-mirror-automount"
 _CERTIFICATE_FOLDER = "usr/local/share/ca-certificates"
 
 
@@ -60,13 +61,14 @@ class BaseRecipe:
     @property
     def digest(self) -> str:
         """The name of the base in the cache: another recipe, or another version of this builder, is another base."""
+        apt = self.inheritance.apt
         parts = {
             "distribution": self.distribution,
             "release": self.release,
             "architecture": self.architecture,
             "packages": PACKAGES,
-            "apt_files": {name: hashlib.sha256(text).hexdigest() for name, text in self.inheritance.apt_files.items()},
-            "apt_options": self.inheritance.apt_options,
+            "apt_files": {name: hashlib.sha256(text).hexdigest() for name, text in apt.files.items()},
+            "apt_options": apt.options,
             "certificates": self.inheritance.certificates,
             "builder": hashlib.sha256(Path(__file__).read_bytes()).hexdigest(),
         }
@@ -93,9 +95,9 @@ def recipe_for(inheritance: Inheritance, os_release: Mapping[str, str]) -> BaseR
     if "debian" not in family or not release:
         raise LabUnavailableError(
             code="lab-distribution",
-            found=f"this computer runs {os_release.get('PRETTY_NAME', 'an unknown system')}",
-            needed="Debian or Ubuntu, because lab hosts are made from the computer's own package sources",
-            next_step="use a real host: ./invoke init, then ./invoke provision --host NAME",
+            found=f"This computer runs {os_release.get('PRETTY_NAME', 'an unknown system')}.",
+            needed="Debian or Ubuntu, because lab hosts are made from the computer's own package sources.",
+            next_step="invoke init (it describes a real host)",
         )
     return BaseRecipe(os_release.get("ID", ""), release, platform.machine(), inheritance)
 
@@ -155,6 +157,8 @@ def bootstrap_command(recipe: BaseRecipe, folder: Path, sources: list[str], apt_
         "--format=directory",
         f"--include={','.join(PACKAGES)}",
         f"--aptopt={apt_options}",
+        # Shows the folders of local sources inside the new system while packages are installed.
+        *([f"--hook-dir={_LOCAL_SOURCES_HOOK}"] if recipe.inheritance.apt.folders else []),
         recipe.release,
         str(folder),
         *sources,
@@ -165,7 +169,7 @@ def _bootstrap(recipe: BaseRecipe, work: Path, group: ControlGroup) -> None:
     group.create()
     sources = _write_sources(recipe.inheritance, work)
     options = work / "apt.conf"
-    options.write_text("\n".join(recipe.inheritance.apt_options) + "\n", encoding="utf-8")
+    options.write_text("\n".join(recipe.inheritance.apt.options) + "\n", encoding="utf-8")
     log = work / "log"
     reason = ""
     with log.open("wb") as output:
@@ -187,25 +191,24 @@ def _bootstrap(recipe: BaseRecipe, work: Path, group: ControlGroup) -> None:
     if reason:
         raise LabError(
             code="lab-base-build",
-            found=f"mmdebstrap failed ({reason}): {last_lines(log.read_text(errors='replace'))}",
-            needed="package sources that this computer can reach and trusts",
-            next_step="apt-get update, mend what it reports, then the same command again",
+            found=f"mmdebstrap failed ({reason}): {last_lines(log.read_text(errors='replace'))}.",
+            needed="Package sources that this computer can reach and trusts.",
+            next_step="apt-get update",
         )
 
 
 def _build_environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
-    return {**kept, "PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    return {**kept, "PATH": tool_path(), "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 
 
 def _write_sources(inheritance: Inheritance, work: Path) -> list[str]:
     """Write the package sources as files of their own, as mmdebstrap takes them."""
     written = []
-    for name, content in sorted(inheritance.apt_files.items()):
-        if name.startswith("/etc/apt/sources.list"):
-            path = work / Path(name).name
-            path.write_bytes(content)
-            written.append(str(path))
+    for name, content in sorted(inheritance.apt.sources.items()):
+        path = work / Path(name).name
+        path.write_bytes(content)
+        written.append(str(path))
     return written
 
 
@@ -213,8 +216,8 @@ def _finish(recipe: BaseRecipe, folder: Path) -> None:
     """Turn the bare system into what a seller hands over."""
     shutil.rmtree(folder / "etc/apt/sources.list.d", ignore_errors=True)
     (folder / "etc/apt/sources.list").unlink(missing_ok=True)
-    files = dict(recipe.inheritance.apt_files)
-    files[_APT_OPTIONS_FILE] = ("\n".join(recipe.inheritance.apt_options) + "\n").encode()
+    files = dict(recipe.inheritance.apt.files)
+    files[_APT_OPTIONS_FILE] = ("\n".join(recipe.inheritance.apt.options) + "\n").encode()
     for name, content in files.items():
         path = folder / name[1:]
         if name.startswith("/usr/") and path.exists():

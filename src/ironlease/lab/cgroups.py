@@ -26,8 +26,8 @@ def unified_mount() -> Path:
             return mount.point
     raise LabUnavailableError(
         code="lab-no-cgroups",
-        found="no writable cgroup2 file system is mounted",
-        needed="a kernel with version 2 control groups, and in a container: --privileged --cgroupns=host",
+        found="No writable cgroup2 file system is mounted.",
+        needed="A kernel with version 2 control groups, and in a container: --privileged --cgroupns=host.",
         next_step="mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified",
     )
 
@@ -92,9 +92,9 @@ class ControlGroup:
             if time.monotonic() > deadline:
                 raise LabError(
                     code="lab-process-stuck",
-                    found=f"processes {', '.join(map(str, remaining))} do not end",
-                    needed="no process of the lab left",
-                    next_step="look at them with `ps -o pid,stat,wchan,args`, then ./invoke lab.down again",
+                    found=f"Processes {', '.join(map(str, remaining))} do not end.",
+                    needed="No process of the lab left.",
+                    next_step=f"ps -o pid,stat,wchan:20,args -p {','.join(map(str, remaining))}",
                 )
             time.sleep(0.02)
 
@@ -118,9 +118,9 @@ class ControlGroup:
             if time.monotonic() > deadline:
                 raise LabError(
                     code="lab-cgroup-busy",
-                    found=f"the control group {self.path} is still in use",
-                    needed="no control group of the lab left",
-                    next_step="./invoke lab.down",
+                    found=f"The control group {self.path} is still in use.",
+                    needed="No control group of the lab left.",
+                    next_step="invoke lab.down",
                 )
             self.kill()
             time.sleep(0.02)

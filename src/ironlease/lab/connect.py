@@ -48,8 +48,8 @@ def refusal(namespace: str, error: OSError) -> str:
     if os.geteuid() != 0:
         return "lab hosts can be reached by root only. Needed: root. Next: the same command with sudo"
     if error.filename == namespace:
-        return f"this lab is not running ({namespace}). Needed: a lab that is up. Next: ./invoke lab.up"
-    return f"the lab host does not answer ({error}). Needed: a host that is up. Next: ./invoke lab.list"
+        return f"this lab is not running ({namespace}). Needed: a lab that is up. Next: invoke lab.up"
+    return f"the lab host does not answer ({error}). Needed: a host that is up. Next: invoke lab.list"
 
 
 def main(arguments: list[str]) -> int:

@@ -14,9 +14,9 @@ def check_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     if free_bytes < needed_bytes:
         raise LabUnavailableError(
             code="lab-disk-full",
-            found=f"{free_bytes / 1024**3:.1f} GiB free at {folder}",
-            needed=f"{needed_bytes / 1024**3:.1f} GiB for {purpose}",
-            next_step="./invoke lab.down --purge, or make room by other means, then the same command again",
+            found=f"{free_bytes / 1024**3:.1f} GiB free at {folder}.",
+            needed=f"{needed_bytes / 1024**3:.1f} GiB for {purpose}.",
+            next_step="invoke lab.down --purge",
         )
 
 
@@ -29,7 +29,7 @@ def remove_tree(folder: Path) -> None:
     except OSError as error:
         raise LabError(
             code="lab-cannot-remove",
-            found=f"{error.filename} cannot be removed: {error.strerror}",
-            needed="an ordinary folder, with no immutable file in it",
-            next_step=f"chattr -R -f -i {folder}; ./invoke lab.down",
+            found=f"{error.filename} cannot be removed: {error.strerror}.",
+            needed="An ordinary folder, with no immutable file in it.",
+            next_step=f"chattr -R -f -i {folder}; invoke lab.down",
         ) from error

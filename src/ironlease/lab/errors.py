@@ -26,8 +26,8 @@ class MissingToolsError(LabUnavailableError):
 
     def __init__(self, tools: list[str], packages: list[str]) -> None:
         super().__init__(
-            found=f"not installed: {', '.join(tools)}",
-            needed=f"the packages {', '.join(packages)}",
+            found=f"Not installed: {', '.join(tools)}.",
+            needed=f"The packages {', '.join(packages)}.",
             next_step=f"apt-get install --yes --no-install-recommends {' '.join(packages)}",
         )
         self.packages = packages

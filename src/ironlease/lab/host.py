@@ -89,9 +89,9 @@ class Host:
         if machine is None:
             raise LabError(
                 code="lab-no-host",
-                found=f"the lab host {self.name} does not exist",
-                needed="a host that was started before",
-                next_step=f"./invoke lab.up --host {self.name}",
+                found=f"The lab host {self.name} does not exist.",
+                needed="A host that was started before.",
+                next_step=f"invoke lab.up --host {self.name}",
                 host=self.name,
             )
         return machine

@@ -10,68 +10,78 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ironlease.lab.apt_config import AptInheritance
+from ironlease.lab.credentials import has_credentials
 from ironlease.lab.network import UPLINK_RESOLVER
 from ironlease.lab.pip_config import PipInheritance
+from ironlease.lab.processes import run
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
-_CREDENTIALS = re.compile(r"://[^/\s@\"']+@")
 _WEB_PORTS = frozenset({80, 443})
-_APT_CONFIG_SECONDS = 20.0
-_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+# A folder this high up holds the whole computer: it is not a folder of packages.
+_NEVER_BOUND = frozenset({"", "boot", "dev", "etc", "home", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"})
 
 
 @dataclass(frozen=True)
 class Inheritance:
-    """Files for the base (``apt_files``, ``certificates``) and for each host (``host_files``, ``bind_read_only``).
+    """Content for the base (``apt``, ``certificates``) and for each host.
 
-    The dictionaries map an absolute path inside the host to the content of the file.
+    ``host_files`` maps an absolute path inside the host to the content of the file; the folders ``bind_read_only`` of
+    this computer show there at the same path; ``web_ports`` are those that the package sources use.
     """
 
-    apt_files: dict[str, bytes]
-    apt_options: list[str]
+    apt: AptInheritance
     certificates: list[str]
     host_files: dict[str, str]
     bind_read_only: list[str]
     web_ports: frozenset[int]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
 
-def has_credentials(text: str) -> bool:
-    """Return whether ``text`` holds a URL with a user name or password in it."""
-    return bool(_CREDENTIALS.search(text))
+def read_inheritance() -> Inheritance:
+    """Read this computer's configuration. Raises LabError where apt's own cannot be read."""
+    return inheritance_of(os.environ, Path("/"), run(["apt-config", "dump", "Acquire"]))
 
 
-def read_inheritance(environment: Mapping[str, str] | None = None, root: Path = Path("/")) -> Inheritance:
-    """Read this computer's configuration; ``root`` is another folder in tests."""
-    environment = os.environ if environment is None else environment
+def inheritance_of(environment: Mapping[str, str], root: Path, apt_options: str) -> Inheritance:
+    """Return what the computer whose files lie below ``root`` hands on."""
     notes: list[str] = []
-    apt_files = _apt_files(root, notes)
-    options = _apt_options(_apt_config_dump(), environment, notes)
-    pip = PipInheritance.read(environment, root, notes)
-    certificates = extra_certificates(root)
-    files = {"/etc/resolv.conf": resolver_file((root / "etc/resolv.conf").read_text(encoding="utf-8")), **pip.files}
-    sources = [content.decode(errors="replace") for path, content in apt_files.items() if "sources" in path]
-    ports = ports_in("\n".join([*sources, *options, *pip.files.values()]))
-    local = [path for text in sources for path in re.findall(r"(?:file|copy):(?://)?(/\S+)", text)]
+    proxies = web_proxies(environment, notes)
+    apt = AptInheritance.read(root, apt_options, proxies, notes)
+    pip = PipInheritance.read(environment, root, proxies, notes)
+    resolvers = (root / "etc/resolv.conf").read_text(encoding="utf-8", errors="replace")
     return Inheritance(
-        apt_files=apt_files,
-        apt_options=options,
-        certificates=certificates,
-        host_files=files,
-        bind_read_only=sorted({*pip.folders, *(path for path in local if (root / path[1:]).is_dir())}),
-        web_ports=_WEB_PORTS | ports,
+        apt=apt,
+        certificates=extra_certificates(root),
+        host_files={"/etc/resolv.conf": resolver_file(resolvers), **pip.files},
+        bind_read_only=_without_system_folders({*apt.folders, *pip.folders}, notes),
+        web_ports=_WEB_PORTS | ports_in("\n".join([*apt.source_texts, *apt.options, *pip.files.values()])),
         notes=notes,
     )
 
 
+def web_proxies(environment: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    """Return the proxy for ``http`` and for ``https``, where the environment names one that a lab host can use."""
+    proxies = {}
+    for scheme in ("http", "https"):
+        # Programs disagree about which spelling wins; on a computer where both are set they agree.
+        url = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY") or ""
+        if has_credentials(url):
+            notes.append(f"{scheme}_proxy holds a password; lab hosts do not get it")
+        elif _is_local(urlsplit(url).hostname or ""):
+            notes.append(f"{scheme}_proxy listens on this computer alone; lab hosts cannot reach it and do not get it")
+        elif url:
+            proxies[scheme] = url
+    return proxies
+
+
 def ports_in(text: str) -> frozenset[int]:
-    """Return the port numbers that the URLs in ``text`` name."""
+    """Return the port numbers that the web addresses in ``text`` name."""
     ports = set()
     for url in re.findall(r"https?://[^\s\"';]+", text):
         try:
@@ -89,7 +99,7 @@ def resolver_file(text: str) -> str:
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 2 and words[0] == "nameserver":
-            servers.append(UPLINK_RESOLVER if _is_local_or_ipv6(words[1]) else words[1])
+            servers.append(words[1] if _is_reachable_ipv4(words[1]) else UPLINK_RESOLVER)
         elif words and words[0] in {"search", "domain", "options"}:
             rest.append(line)
     unique = list(dict.fromkeys(servers or [UPLINK_RESOLVER]))
@@ -98,83 +108,35 @@ def resolver_file(text: str) -> str:
 
 def extra_certificates(root: Path) -> list[str]:
     """Return the certificate authorities that this computer trusts beyond Debian's own, each as PEM text."""
-    bundle = root / _BUNDLE.relative_to("/")
+    bundle = root / "etc/ssl/certs/ca-certificates.crt"
     if not bundle.is_file():
         return []
     stock = {
-        _canonical(pem)
+        "".join(pem.split())
         for path in (root / "usr/share/ca-certificates").rglob("*.crt")
         for pem in _CERTIFICATE.findall(path.read_text(encoding="ascii", errors="replace"))
     }
     trusted = _CERTIFICATE.findall(bundle.read_text(encoding="utf-8", errors="replace"))
-    return sorted({pem for pem in trusted if _canonical(pem) not in stock})
+    return sorted({pem for pem in trusted if "".join(pem.split()) not in stock})
 
 
-def _canonical(pem: str) -> str:
-    return "".join(pem.split())
-
-
-def _is_local_or_ipv6(server: str) -> bool:
-    try:
-        address = ipaddress.ip_address(server.partition("%")[0])
-    except ValueError:
-        return True
-    return address.version != 4 or address.is_loopback
-
-
-def _apt_files(root: Path, notes: list[str]) -> dict[str, bytes]:
-    """Sources, preferences and keys. ``auth.conf`` is not among them: it holds passwords."""
-    patterns = [
-        "etc/apt/sources.list",
-        "etc/apt/sources.list.d/*.list",
-        "etc/apt/sources.list.d/*.sources",
-        "etc/apt/preferences",
-        "etc/apt/preferences.d/*",
-        "etc/apt/trusted.gpg",
-        "etc/apt/trusted.gpg.d/*",
-        "etc/apt/keyrings/*",
-    ]
-    files: dict[str, bytes] = {}
-    for path in (path for pattern in patterns for path in sorted(root.glob(pattern)) if path.is_file()):
-        content = path.read_bytes()
-        name = f"/{path.relative_to(root)}"
-        if has_credentials(content.decode(errors="replace")):
-            notes.append(f"{name} holds a URL with credentials; lab hosts do not get this file")
-            continue
-        files[name] = content
-    for content in list(files.values()):
-        for name in re.findall(r"(?im)^\s*signed-by:\s*(/\S+)", content.decode(errors="replace")) + re.findall(
-            r"signed-by=(/[^\s\]]+)", content.decode(errors="replace")
-        ):
-            key = root / name[1:]
-            if key.is_file():
-                files[name] = key.read_bytes()
-    return files
-
-
-def _apt_config_dump() -> str:
-    done = subprocess.run(
-        ["apt-config", "dump", "Acquire"], capture_output=True, text=True, timeout=_APT_CONFIG_SECONDS, check=True
+def _without_system_folders(folders: set[str], notes: list[str]) -> list[str]:
+    refused = {folder for folder in folders if folder.strip("/") in _NEVER_BOUND}
+    notes.extend(
+        f"the package folder {folder} is too much of this computer; lab hosts do not get it" for folder in refused
     )
-    return done.stdout
+    return sorted(folders - refused)
 
 
-def _apt_options(dump: str, environment: Mapping[str, str], notes: list[str]) -> list[str]:
-    """Return how apt fetches, as lines for apt.conf.
+def _is_reachable_ipv4(server: str) -> bool:
+    try:
+        return not ipaddress.IPv4Address(server).is_loopback
+    except ValueError:
+        return False  # IPv6, which the lab's network does not have
 
-    Only ``Acquire``: the rest of a computer's apt.conf are hooks that call programs which a fresh host does not have.
-    """
-    lines = []
-    for line in dump.splitlines():
-        name = line.partition(" ")[0]
-        if has_credentials(line) or name.endswith("::SslKey"):
-            notes.append(f"apt's {name} holds a secret; lab hosts do not get it")
-        elif not line.endswith(' "";') or name.endswith("::"):
-            lines.append(line)
-    for scheme in ("http", "https"):
-        proxy = environment.get(f"{scheme}_proxy", "")
-        if proxy and has_credentials(proxy):
-            notes.append(f"{scheme}_proxy holds credentials; lab hosts do not get it")
-        elif proxy:
-            lines.append(f'Acquire::{scheme}::Proxy "{proxy}";')
-    return lines
+
+def _is_local(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

@@ -32,8 +32,8 @@ class Instance:
         if not _VALID_NAME.fullmatch(self.name):
             raise UsageError(
                 code="lab-instance-name",
-                found=f"IRONLEASE_LAB is {self.name!r}",
-                needed="a name of 1 to 20 small letters, digits and dashes",
+                found=f"IRONLEASE_LAB is {self.name!r}.",
+                needed="A name of 1 to 20 small letters, digits and dashes.",
                 next_step="export IRONLEASE_LAB=my-lab",
             )
 

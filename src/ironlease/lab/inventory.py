@@ -54,7 +54,7 @@ def _check_address(name: str, address: str, path: Path) -> None:
 def _wrong(path: Path, found: str) -> UsageError:
     return UsageError(
         code="lab-inventory",
-        found=f"{path}: {found}",
-        needed=f"lab hosts, each with an ansible_host of its own in {SUBNET} other than {GATEWAY}",
+        found=f"{path}: {found}.",
+        needed=f"Lab hosts, each with an ansible_host of its own in {SUBNET} other than {GATEWAY}.",
         next_step=f"git checkout -- {path}",
     )

@@ -177,9 +177,9 @@ class Lab:
         if process is None:
             raise LabError(
                 code="lab-host-off",
-                found=f"the lab host {host} is not running",
-                needed="a host that is up",
-                next_step=f"./invoke lab.up --host {host}",
+                found=f"The lab host {host} is not running.",
+                needed="A host that is up.",
+                next_step=f"invoke lab.up --host {host}",
                 host=host,
             )
         return subprocess.run(
@@ -213,9 +213,9 @@ class Lab:
         if unknown:
             raise UsageError(
                 code="unknown-host",
-                found=f"no lab host is called {', '.join(unknown)}",
-                needed=f"a host of inventories/lab. {did_you_mean(unknown[0], self.hosts)}",
-                next_step="./invoke lab.list",
+                found=f"No lab host is called {', '.join(unknown)}.",
+                needed=f"A host of inventories/lab. {did_you_mean(unknown[0], self.hosts)}",
+                next_step="invoke lab.list",
             )
         return chosen
 
@@ -230,8 +230,6 @@ class Lab:
 
     def _boot(self, hosts: Sequence[Host], *, fresh: bool, route_out: bool, layer: str | None) -> None:
         inheritance = read_inheritance()
-        for note in inheritance.notes:
-            self.progress(f"note: {note}")
         private_folder(self.instance.ssh_sockets)
         private_folder(self.instance.data_dir)
         self._network.start(inheritance.web_ports)
@@ -255,6 +253,8 @@ class Lab:
         return True
 
     def _create(self, hosts: Sequence[Host], inheritance: Inheritance, layer: str | None) -> None:
+        for note in inheritance.notes:
+            self.progress(f"note: {note}")
         check_space(self.instance.data_dir, _HOST_BYTES * len(hosts), f"{len(hosts)} lab hosts")
         keys = ensure_keys()
         if layer is None:

@@ -39,9 +39,9 @@ class Layers:
         if name in self.names():
             raise UsageError(
                 code="lab-layer-taken",
-                found=f"the layer {name} exists already",
-                needed="a new name; hosts may stand on the old one",
-                next_step="./invoke lab.down, or another name",
+                found=f"The layer {name} exists already.",
+                needed="A new name; hosts may stand on the old one.",
+                next_step="invoke lab.down",
             )
         remove_tree(self._place(name))
         self._place(name).mkdir(parents=True)
@@ -60,9 +60,9 @@ class Layers:
         except FileNotFoundError as error:
             raise UsageError(
                 code="lab-unknown-layer",
-                found=f"this lab has no layer {name}",
-                needed=f"a layer that was saved. {did_you_mean(name, self.names())}",
-                next_step="./invoke lab.up without a layer",
+                found=f"This lab has no layer {name}.",
+                needed=f"A layer that was saved. {did_you_mean(name, self.names())}",
+                next_step="invoke lab.up",
             ) from error
 
     def _place(self, name: str) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ironlease.lab.errors import LabError
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.05
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ def _holder(path: Path) -> str:
 def _busy(holder: str, limit_seconds: float) -> LabError:
     return LabError(
         code="lab-busy",
-        found=f"{holder} has been working on this lab for more than {limit_seconds:g} s",
-        needed="one command at a time for one lab",
-        next_step="wait for it to end, then the same command again",
+        found=f"Another command ({holder}) has been working on this lab for more than {limit_seconds:g} s.",
+        needed="One command at a time for one lab.",
+        next_step="Let it end, then run the same command again.",
     )

@@ -190,7 +190,7 @@ def _wait_ready(descriptor: int, log: Path) -> None:
         return
     raise LabError(
         code="lab-no-way-out",
-        found=f"slirp4netns did not start: {last_lines(log.read_text(errors='replace')) or 'it said nothing'}",
-        needed="a way out of the lab for package sources",
-        next_step="./invoke lab.down, then ./invoke lab.up",
+        found=f"slirp4netns did not start: {last_lines(log.read_text(errors='replace')) or 'it said nothing'}.",
+        needed="A way out of the lab for package sources.",
+        next_step="invoke lab.down",
     )

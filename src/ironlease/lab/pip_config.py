@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from ironlease.lab.credentials import has_credentials
+
 # What says where packages come from and how they are fetched. Everything else is the user's taste, or names a
 # place that only this computer has (cache-dir, target, log), or is a secret (client-cert).
 _INHERITED = frozenset(
@@ -38,9 +40,6 @@ _INHERITED = frozenset(
 _FILE_OPTIONS = frozenset({"constraint", "cert"})
 _FOLDER_OPTIONS = frozenset({"index-url", "extra-index-url", "find-links"})
 _LINK = re.compile(r"""href=["']([^"'#]+)""")
-_CREDENTIALS = re.compile(r"://[^/\s@]+@")
-# A folder this high up holds the whole computer: it is not a folder of packages.
-_NEVER_BOUND = frozenset({"", "boot", "dev", "etc", "home", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"})
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,14 @@ class PipInheritance:
     folders: list[str]
 
     @classmethod
-    def read(cls, environment: Mapping[str, str], root: Path, notes: list[str]) -> PipInheritance:
+    def read(
+        cls, environment: Mapping[str, str], root: Path, proxies: Mapping[str, str], notes: list[str]
+    ) -> PipInheritance:
         """Read the configuration below ``root``; what is left out is added to ``notes``."""
+        proxy = proxies.get("https") or proxies.get("http") or ""
         options = {
             name: value
-            for name, value in effective_options(environment, root).items()
+            for name, value in {"proxy": proxy, **effective_options(environment, root)}.items()
             if name in _INHERITED and value.strip() and _is_harmless(name, value, notes)
         }
         files: dict[str, str] = {}
@@ -102,7 +104,7 @@ def _read_file(path: Path) -> dict[str, str]:
 
 
 def _is_harmless(name: str, value: str, notes: list[str]) -> bool:
-    if _CREDENTIALS.search(value):
+    if has_credentials(value):
         notes.append(f"pip's {name} holds a URL with credentials; lab hosts do not get it")
         return False
     return True
@@ -114,7 +116,7 @@ def _take_file(path: str, root: Path, files: dict[str, str], notes: list[str]) -
         notes.append(f"pip's file {path} is not there, or is not given by its full path; lab hosts do not get it")
         return
     text = source.read_text(encoding="utf-8", errors="replace")
-    if _CREDENTIALS.search(text) or "PRIVATE KEY" in text:
+    if has_credentials(text) or "PRIVATE KEY" in text:
         notes.append(f"pip's file {path} holds a secret; lab hosts do not get it")
         return
     files[path] = text
@@ -132,7 +134,7 @@ def _local_folders(value: str, root: Path, notes: list[str]) -> set[str]:
         elif not (root / path[1:]).is_dir():
             continue  # a file, or a folder that is not there: pip skips it on this computer, too
         else:
-            found.update(_allowed({str(Path(path)), *_linked_folders(Path(path), root)}, notes))
+            found.update({str(Path(path)), *_linked_folders(Path(path), root)})
     return found
 
 
@@ -145,12 +147,6 @@ def _linked_folders(index: Path, root: Path) -> set[str]:
         # One page stands for all: an index is written by one program.
         return {str(target.parent) for target in targets if not target.is_relative_to(index)}
     return set()
-
-
-def _allowed(folders: set[str], notes: list[str]) -> set[str]:
-    refused = {folder for folder in folders if folder.strip("/") in _NEVER_BOUND}
-    notes.extend(f"pip's folder {folder} is too much of this computer; lab hosts do not get it" for folder in refused)
-    return folders - refused
 
 
 def _as_text(options: Mapping[str, str]) -> str:

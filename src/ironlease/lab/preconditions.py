@@ -7,6 +7,7 @@ import shutil
 import sys
 
 from ironlease.lab.errors import LabUnavailableError, MissingToolsError
+from ironlease.lab.processes import tool_path
 
 # The program, and the Debian package that holds it.
 REQUIRED_PACKAGES = {
@@ -34,17 +35,17 @@ def check(*, only_to_end: bool = False) -> None:
     if sys.platform != "linux":
         raise LabUnavailableError(
             code="lab-not-linux",
-            found=f"this computer runs {sys.platform}",
-            needed="Linux, because lab hosts share the computer's kernel",
-            next_step="use a real host (./invoke init), or a Linux container: docker run --privileged -it debian:12",
+            found=f"This computer runs {sys.platform}.",
+            needed="Linux, because lab hosts share the computer's kernel; or a real host.",
+            next_step="invoke init",
         )
     if os.geteuid() != 0:
         raise LabUnavailableError(
             code="lab-not-root",
-            found=f"the command runs as user {os.geteuid()}",
-            needed="root, because lab hosts have network namespaces and mounts of their own",
-            next_step="sudo ./invoke lab.up; without root, use a real host (./invoke init)"
-            " or a container: docker run --privileged -it debian:12",
+            found=f"The command runs as user {os.geteuid()}.",
+            needed="Root, because lab hosts have network namespaces and mounts of their own;"
+            " or a privileged container (docker run --privileged); or a real host (invoke init).",
+            next_step="sudo invoke lab.up",
         )
     missing = missing_tools()
     if only_to_end:
@@ -55,5 +56,4 @@ def check(*, only_to_end: bool = False) -> None:
 
 def missing_tools() -> list[str]:
     """Return the programs that are not installed."""
-    search = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    return [tool for tool in REQUIRED_PACKAGES if shutil.which(tool, path=search) is None]
+    return [tool for tool in REQUIRED_PACKAGES if shutil.which(tool, path=tool_path()) is None]

@@ -12,6 +12,11 @@ from ironlease.lab.errors import LabError
 SHORT_SECONDS = 30.0
 
 
+def tool_path() -> str:
+    """Return where programs are looked for: a user's PATH often lacks the folders of the administrator's tools."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+
+
 def run(argv: Sequence[str], *, stdin: str | None = None, limit_seconds: float = SHORT_SECONDS) -> str:
     """Run ``argv`` and return what it printed.
 
@@ -26,6 +31,7 @@ def run(argv: Sequence[str], *, stdin: str | None = None, limit_seconds: float =
             errors="replace",
             timeout=limit_seconds,
             check=False,
+            env={**os.environ, "PATH": tool_path()},
             # Ctrl-C ends our own work in an orderly way; it must not cut `ip` or `mount` in half.
             start_new_session=True,
         )
@@ -44,7 +50,7 @@ def detach(argv: Sequence[str], log: Path, *, pass_descriptors: tuple[int, ...] 
     It gets nothing of the user's environment. Raises LabError when it cannot be started.
     """
     source = Path(__file__).resolve().parents[2]
-    environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(source), "LANG": "C.UTF-8"}
+    environment = {"PATH": tool_path(), "PYTHONPATH": str(source), "LANG": "C.UTF-8"}
     with log.open("wb") as output:
         try:
             subprocess.run(
@@ -75,7 +81,7 @@ def last_lines(text: str, count: int = 5) -> str:
 def _failed(argv: Sequence[str], reason: str) -> LabError:
     return LabError(
         code="lab-command",
-        found=f"`{' '.join(argv)}` failed: {reason}",
-        needed="the command to succeed",
-        next_step="./invoke lab.down, then the same command again",
+        found=f"`{' '.join(argv)}` failed: {reason}.",
+        needed="The command to succeed.",
+        next_step="invoke lab.down",
     )

@@ -59,8 +59,8 @@ def _greets(address: str) -> bool:
 def _failed(host: Host, what: str) -> LabError:
     return LabError(
         code="lab-boot",
-        found=f"the lab host {host.name} {what}; its console ends with: {host.log_end() or 'nothing'}",
-        needed="a host that boots",
-        next_step=f"./invoke lab.reset --host {host.name}",
+        found=f"The lab host {host.name} {what}; its console ends with: {host.log_end() or 'nothing'}.",
+        needed="A host that boots.",
+        next_step=f"invoke lab.reset --host {host.name}",
         host=host.name,
     )
