@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ironlease.lease import Lease
 from ironlease.schema import Items, Model, refuse, shown_value
@@ -106,7 +106,8 @@ class Tuning(Model):
     """Deviations from the tuning that the plan chooses; each wins over it."""
 
     sysctl: dict[
-        Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]*$")], Annotated[str, BeforeValidator(_sysctl_value)]
+        Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]*$")],
+        Annotated[str, BeforeValidator(_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})],
     ] = Field(default_factory=dict, description="Kernel parameters by name, such as vm.max_map_count")
     open_files: Annotated[int, Field(ge=1024, le=2**30)] | None = Field(
         default=None, description="Limit of open files per process (nofile)"

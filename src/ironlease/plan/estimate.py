@@ -1,6 +1,7 @@
 """How long provisioning will take, as a sum that can be checked.
 
-The rates are orders of magnitude from lab hosts on two busy cores and a 200 Mbit/s line; real machines are faster.
+Rates and allowances are orders of magnitude for a machine with two busy cores and a 200 Mbit/s line; a leased server is
+faster. `invoke bench.provision` measures the real thing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def estimate(case: Case, changes: list[Change]) -> Estimate:
     """Return the expected minutes for ``case`` with these ``changes``."""
     packages = sum(1 for change in changes if change.kind == "package")
     parts = [
-        EstimatePart(what="log in, probe, save the seller's state", minutes=CONNECT_MINUTES, arithmetic="measured"),
-        EstimatePart(what="the roles' own work", minutes=ROLES_MINUTES, arithmetic="measured"),
+        EstimatePart(what="log in, probe, save the seller's state", minutes=CONNECT_MINUTES, arithmetic="an allowance"),
+        EstimatePart(what="the roles' own work", minutes=ROLES_MINUTES, arithmetic="an allowance"),
     ]
     if packages:
         parts.append(
@@ -36,7 +37,11 @@ def estimate(case: Case, changes: list[Change]) -> Estimate:
         )
     if any(change.kind == "environment" and change.state == "new" for change in changes):
         parts.append(_environment(case))
-    parts.append(EstimatePart(what="baseline training", minutes=BASELINE_MINUTES, arithmetic="measured on two cores"))
+    parts.append(
+        EstimatePart(
+            what="baseline training", minutes=BASELINE_MINUTES, arithmetic="an allowance for two processes on two cores"
+        )
+    )
     return Estimate(total=_rounded(sum(part.minutes for part in parts)), parts=tuple(parts))
 
 

@@ -26,7 +26,7 @@ from ironlease.paths import Project
 from ironlease.schema import read_yaml
 
 BEGIN = "  # pins: begin (written by `python -m ironlease.stack.pin`; change `requires` and run it again)"
-END = "  # pins: end"
+END = "# pins: end"
 # The oldest C library among the supported distributions is Ubuntu 22.04's 2.35; wheels ask for 2.28 at most.
 _PLATFORM = "x86_64-manylinux_2_28"
 _RESOLVE_TIMEOUT_SECONDS = 600
