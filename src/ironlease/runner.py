@@ -31,7 +31,7 @@ from ironlease.paths import Project
 PLAYBOOK_TIMEOUT_SECONDS = 3 * 3600
 MAX_FORKS = 32
 # Nothing else of the user's environment reaches Ansible, so that no key or token in it can end up in a file.
-ENVIRONMENT_NAMES = ("HOME", "LANG", "LC_ALL", "LOGNAME", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER")
+ENVIRONMENT_NAMES = ("HOME", "IRONLEASE_LAB", "LANG", "LC_ALL", "LOGNAME", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER")
 
 EVENT_KINDS = {
     "runner_on_start": "started",
@@ -116,7 +116,9 @@ def run(
             quiet=True,
         )
         with _become_password_file(playbook.become_password) as password_file:
-            runner.config.env = _environment(project, folder, playbook, password_file)
+            # What ansible-runner itself added carries its events to us; the rest of our environment goes no further.
+            own = {name: value for name, value in runner.config.env.items() if os.environ.get(name) != value}
+            runner.config.env = own | _environment(project, folder, playbook, password_file)
             try:
                 runner.run()
             finally:
