@@ -151,7 +151,7 @@ class _Bench:
             "-l",
             host,
             "-e",
-            "ironlease_strategy=linear",
+            "play_strategy=linear",
             str(self._project.root / "playbooks" / "provision-node.yml"),
         ]
         started = time.monotonic()

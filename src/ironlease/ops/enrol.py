@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ironlease import enrol as first_contact
 from ironlease import redact, ssh
+from ironlease.agent import Privilege
 from ironlease.console import Table
 from ironlease.enrol import Enrolment
 from ironlease.errors import IronleaseError, UsageError
@@ -140,9 +141,7 @@ def _log_in(context: Context, target: Target, given_password: str | None) -> tup
     return ssh.connect(target, known_hosts), str(own_key)
 
 
-def _find_sudo(
-    context: Context, connection: Connection, given_password: str | None
-) -> tuple[str, first_contact.Privilege]:
+def _find_sudo(context: Context, connection: Connection, given_password: str | None) -> tuple[str, Privilege]:
     try:
         return first_contact.find_sudo(connection, given_password)
     except first_contact.SudoMissingError:

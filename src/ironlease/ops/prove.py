@@ -42,6 +42,12 @@ class Proof:
         baseline: dict[str, Any] = self.document["baseline"]
         return baseline
 
+    @property
+    def training(self) -> dict[str, Any]:
+        """What the training itself said of its surroundings; empty when it did not get so far."""
+        training: dict[str, Any] = self.baseline.get("train") or {}
+        return training
+
     def require_pass(self, host: str) -> None:
         """Raise BaselineError unless the verdict is a pass; an unknown is not one."""
         if self.verdict == "pass":

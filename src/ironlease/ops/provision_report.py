@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from ironlease import lease
 from ironlease.changes import Change
 from ironlease.console import Table
 from ironlease.errors import IronleaseError
@@ -48,7 +50,7 @@ class HostReport:
             proof = {
                 "fresh": self.proof.fresh,
                 "seconds": round(self.proof.seconds, 2),
-                "backend": self.proof.baseline.get("backend"),
+                "backend": self.proof.training.get("backend"),
                 "manifest_digest": self.proof.manifest["digest"],
             }
         return {
@@ -66,7 +68,7 @@ class HostReport:
 
 def needs_agreement(pending: list[Examined]) -> list[str]:
     """Return what in the plans a person should have read: warnings, and reboots."""
-    reasons = []
+    reasons: list[str] = []
     for examined in pending:
         name = examined.host.name
         reasons.extend(f"{name}: {finding.found}" for finding in examined.warnings)
@@ -151,6 +153,7 @@ def _summary(reports: list[HostReport], *, check: bool) -> str:
 
 def _proved(report: HostReport) -> str:
     assert report.proof is not None, "a host without errors was proved"  # noqa: S101 - states an invariant
-    backend = report.proof.baseline.get("backend")
-    when = "trained just now" if report.proof.fresh else f"proved by the training of {report.proof.document['at']}"
-    return f"{when} ({backend}, {report.proof.baseline.get('world_size')} processes): {report.verdict}"
+    training = report.proof.training
+    when = datetime.fromisoformat(report.proof.document["at"])
+    proved = "trained just now" if report.proof.fresh else f"proved by the training of {lease.shown_time(when)}"
+    return f"{proved} ({training['world_size']} processes over {training['backend']}): {report.verdict}"
