@@ -34,7 +34,7 @@ def init(
     host: Annotated[Sequence[str], Flag("the hosts and their addresses", value="NAME=ADDRESS[,NAME=ADDRESS...]")] = (),
     user: Annotated[str | None, Flag("the login that the seller gave (root)", value="USER")] = None,
     port: Annotated[int | None, Flag("the SSH port (22)", value="PORT")] = None,
-    stack: StackName = None,
+    stack: Annotated[str | None, Flag("the stack for all of them", value="STACK", completes="stacks")] = None,
     lease_ends: Annotated[str | None, Flag("the end of the lease, with its offset", value="TIME")] = None,
 ) -> Result:
     """Write an inventory for your hosts: asks a few questions, or takes flags.

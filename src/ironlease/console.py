@@ -34,6 +34,7 @@ _PLAIN_WIDTH = 200
 _REFRESHES_PER_SECOND = 4
 _WORD_STYLES = {
     "pass": "green",
+    "yes": "green",
     "done": "green",
     "warn": "yellow",
     "fail": "bold red",
@@ -43,7 +44,7 @@ _WORD_STYLES = {
     "waiting": "dim",
 }
 # A command of ours inside a sentence: not part of a longer word or a path.
-_OUR_COMMAND = re.compile(r"(?<![\w./-])(?:\./)?invoke (?=[a-z-])")
+_OUR_COMMAND = re.compile(r"(?<![\w./-])(?:\./)?invoke (?=[a-z-]|TASK)")
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,10 @@ class _HostLine:
         self.task = self.task if task is None else task
         self.changed = self.changed if changed is None else changed
 
+    def words(self, host: str) -> tuple[str, ...]:
+        changed = f"{self.changed} changed" if self.changed else ""
+        return tuple(redact.scrub(word) for word in (host, self.state, self.elapsed(), changed, self.role, self.task))
+
     def elapsed(self) -> str:
         if self.started is None:
             return ""
@@ -251,6 +256,7 @@ class _LiveProgress:
     """One moving line for each host; gone when the work is done, because the summary follows."""
 
     def __init__(self, console: RichConsole, hosts: list[str]) -> None:
+        self._console = console
         self._lock = threading.Lock()
         self._hosts = {host: _HostLine() for host in hosts}
         self._live = Live(
@@ -283,19 +289,21 @@ class _LiveProgress:
         with self._lock:
             self._hosts.setdefault(host, _HostLine()).take(role, task, changed, state)
 
-    def _render(self) -> RichTable:
-        table = RichTable.grid(padding=(0, 2, 0, 0))
-        for column in ("host", "state", "elapsed", "changed"):
-            table.add_column(column, no_wrap=True)
-        table.add_column("role", no_wrap=True, style="bold")
-        table.add_column("task", no_wrap=True, overflow="ellipsis", ratio=1)
+    def _render(self) -> Text:
         order = {"failed": 0, "running": 1, "waiting": 2, "done": 3}
         with self._lock:
-            for host, line in sorted(self._hosts.items(), key=lambda item: order.get(item[1].state, 1)):
-                changed = f"{line.changed} changed" if line.changed else ""
-                words = (host, line.state, line.elapsed(), changed, line.role, line.task)
-                table.add_row(*(_cell(word) for word in words))
-        return table
+            lines = sorted(self._hosts.items(), key=lambda item: order.get(item[1].state, 1))
+            rows = [line.words(host) for host, line in lines]
+        # The last column needs no padding: behind it there is nothing to line up.
+        widths = [*(max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)), 0] if rows else []
+        shown = []
+        for row in rows:
+            text = Text("  ").join(
+                Text(word.ljust(width), style=_style_of(word)) for word, width in zip(row, widths, strict=True)
+            )
+            text.truncate(self._console.width, overflow="ellipsis")
+            shown.append(text)
+        return Text("\n").join(shown)
 
 
 class _PlainProgress:
@@ -361,5 +369,8 @@ def _print(console: RichConsole, text: str, style: str = "") -> None:
 
 
 def _cell(text: str) -> Text:
-    word = re.split(r"[^a-z]", text, maxsplit=1)[0]
-    return Text(redact.scrub(text), style=_WORD_STYLES.get(word, ""))
+    return Text(redact.scrub(text), style=_style_of(text))
+
+
+def _style_of(text: str) -> str:
+    return _WORD_STYLES.get(re.split(r"[^a-z]", text, maxsplit=1)[0], "")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 from ironlease.console import Console, as_typed
 from ironlease.errors import ExitCode, IronleaseError, UnfinishedError
@@ -69,6 +72,32 @@ def deliver(console: Console, result: Result) -> int:
     if console.json_mode:
         console.json_object(result.to_json())
     return int(result.exit_code)
+
+
+@contextlib.contextmanager
+def reserved_stdout(*, reserved: bool) -> Iterator[TextIO | None]:
+    """Yield the stream for results; when ``reserved`` (``--json``), nobody else writes there.
+
+    What libraries and child processes print on stdout meanwhile goes to stderr.
+    """
+    stdout = sys.stdout
+    if not reserved or stdout is None or sys.stderr is None:
+        yield stdout
+        return
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            descriptor = stdout.fileno()
+        except OSError:  # a test's capture is no file
+            yield stdout
+            return
+        kept = os.dup(descriptor)
+        os.dup2(sys.stderr.fileno(), descriptor)
+        try:
+            with os.fdopen(os.dup(kept), "w", encoding="utf-8") as own:
+                yield own
+        finally:
+            os.dup2(kept, descriptor)
+            os.close(kept)
 
 
 def interrupt_on_signals() -> None:

@@ -17,7 +17,7 @@ from invoke.program import Program as InvokeProgram
 from ironlease import __version__
 from ironlease.cli import completion, pages
 from ironlease.cli.declaration import Flag, FlagArgument, Task
-from ironlease.cli.delivery import deliver, guarded, interrupt_on_signals
+from ironlease.cli.delivery import deliver, guarded, interrupt_on_signals, reserved_stdout
 from ironlease.cli.execution import execute
 from ironlease.cli.reader import CommandLine, Reader
 from ironlease.console import Console
@@ -92,13 +92,15 @@ class Program(InvokeProgram):
 
     def _answer(self, words: list[str]) -> int:
         # Looked for before the line is read, because the refusal of a line obeys them too.
-        debug = "--debug" in words
-        console = Console(json_mode="--json" in words, color=False if "--no-color" in words else None)
+        debug, json_mode = "--debug" in words, "--json" in words
         _set_up_logging(debug=debug)
-        result = guarded(
-            lambda: self._result(words, console), lambda: RunFolder.create(self._project, "invoke"), debug=debug
-        )
-        return deliver(console, result)
+        with reserved_stdout(reserved=json_mode) as stdout:
+            color = False if "--no-color" in words else None
+            console = Console(json_mode=json_mode, color=color, stdout=stdout)
+            result = guarded(
+                lambda: self._result(words, console), lambda: RunFolder.create(self._project, "invoke"), debug=debug
+            )
+            return deliver(console, result)
 
     def _result(self, words: list[str], console: Console) -> Result:
         line = Reader(self.initial_context, self._contexts()).read(words)

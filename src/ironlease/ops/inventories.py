@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from ironlease.paths import Project
 LAB = "lab"
 EXAMPLE = "example"
 VARIABLE = "IRONLEASE_INVENTORY"
+# A typing mistake in a range must not make millions of names.
+_MAX_RANGE = 4096
 # libyaml's loader is ten times as fast, which a completion of 64 hosts feels; not every build of PyYAML has it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -72,7 +75,7 @@ def host_names(path: Path) -> list[str]:
     validation says what is wrong.
     """
     hosts = [_mapping(group.get("hosts")) for _, group in _groups_in(path)]
-    return sorted({name for group in hosts for name in group})
+    return sorted({name for group in hosts for pattern in group for name in _expand(pattern)})
 
 
 def group_names(path: Path) -> list[str]:
@@ -98,6 +101,16 @@ def _walk(node: yaml.Node | None) -> Iterator[tuple[str, dict[str, yaml.Node]]]:
         group = _mapping(value)
         yield name, group
         yield from _walk(group.get("children"))
+
+
+def _expand(pattern: str) -> list[str]:
+    """Return the names that Ansible's ``node[01:04]`` stands for; steps and letters are not offered."""
+    parts = re.fullmatch(r"([^\[\]]*)\[(\d+):(\d+)\]([^\[\]]*)", pattern)
+    if parts is None:
+        return [pattern]
+    before, first, last, after = parts.groups()
+    numbers = range(int(first), min(int(last), int(first) + _MAX_RANGE) + 1)
+    return [f"{before}{number:0{len(first)}d}{after}" for number in numbers]
 
 
 def _mapping(node: yaml.Node | None) -> dict[str, yaml.Node]:

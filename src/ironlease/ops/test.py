@@ -66,8 +66,6 @@ def _run_to_its_end(context: Context, command: list[str]) -> int:
         command,
         cwd=context.project.root,
         stdin=subprocess.DEVNULL,
-        # With --json stdout belongs to the one object.
-        stdout=sys.stderr if context.json else None,
         # In a process group of its own, so that Ctrl-C on a terminal does not interrupt it a second time.
         process_group=0,
     ) as process:
