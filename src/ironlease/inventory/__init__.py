@@ -128,7 +128,7 @@ def load(path: Path) -> Inventory:
     if not raw.hosts:
         raise UsageError(
             code="inventory-empty",
-            found=f"{shown_path(path)} has no host.",
+            found=" ".join([f"{shown_path(path)} has no host.", *raw.warnings]),
             needed="At least one host.",
             next_step="invoke init",
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import warnings
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -22,7 +23,7 @@ from ansible.vars.manager import VariableManager
 from ironlease.errors import UsageError
 from ironlease.inventory.model import PREFIX
 from ironlease.inventory.places import yaml_files
-from ironlease.schema import read_yaml, shown_path
+from ironlease.schema import check_yaml, shown_path
 
 # The variables of Ansible's that say how a host is reached.
 CONNECTION_VARIABLES = (
@@ -76,7 +77,9 @@ def read(path: Path, secret_names: tuple[str, ...]) -> RawInventory:
     printed = io.StringIO()
     try:
         # Ansible warns on stderr and sometimes leaves by sys.exit; both become part of our own answer.
-        with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            # Python's own warnings are about Ansible being set up twice in one process, never about the inventory.
+            warnings.simplefilter("ignore")
             hosts, groups = _load(path, secret_names)
     except (Exception, SystemExit) as error:  # its plugins raise what they like
         raise _refusal(path, error, printed.getvalue()) from error
@@ -133,7 +136,7 @@ def _check_syntax(file: Path) -> None:
     except OSError:
         encrypted = False
     if not encrypted:
-        read_yaml(file)
+        check_yaml(file)
 
 
 def _warnings(printed: str) -> list[str]:

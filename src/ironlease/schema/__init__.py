@@ -15,7 +15,16 @@ from pydantic import ValidationError
 from ironlease.errors import CombinedError, IronleaseError
 from ironlease.schema.explain import explain
 from ironlease.schema.model import Items, Location, Model, refuse, shown_value
-from ironlease.schema.source import Source, YamlSource, edit_command, line_of, read_yaml, shown_path, shown_place
+from ironlease.schema.source import (
+    Source,
+    YamlSource,
+    check_yaml,
+    edit_command,
+    line_of,
+    read_yaml,
+    shown_path,
+    shown_place,
+)
 from ironlease.schema.times import AwareTime
 
 __all__ = [
@@ -25,6 +34,7 @@ __all__ = [
     "Model",
     "Source",
     "YamlSource",
+    "check_yaml",
     "edit_command",
     "line_of",
     "load_yaml",

@@ -46,6 +46,15 @@ def read_yaml(path: Path) -> Any:
 
     Raises UsageError when the file is missing, unreadable or no YAML.
     """
+    return _parse(path, construct=True)
+
+
+def check_yaml(path: Path) -> None:
+    """Raise what :func:`read_yaml` would, but let tags such as ``!vault`` be: their meaning is another program's."""
+    _parse(path, construct=False)
+
+
+def _parse(path: Path, *, construct: bool) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -56,10 +65,31 @@ def read_yaml(path: Path) -> Any:
             needed="A YAML file that you can read.",
             next_step=f"ls -l {shown_path(path)}",
         ) from error
+    loader = SafeLoader(text)
     try:
-        return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derived from the safe loader
+        node = loader.get_single_node()
+        _refuse_duplicates(node)
+        return loader.construct_document(node) if construct and node is not None else None
     except yaml.YAMLError as error:
         raise _broken_yaml(path, error) from error
+    finally:
+        loader.dispose()
+
+
+def _refuse_duplicates(node: yaml.Node | None) -> None:
+    """Raise a YAML error for a key that is written twice in one mapping, at any depth."""
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _refuse_duplicates(item)
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            _refuse_duplicates(value)
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key.value!r} is written twice", problem_mark=key.start_mark
+                )
+            seen.add(str(key.value))
 
 
 def shown_path(path: Path) -> str:
@@ -99,22 +129,6 @@ def _child_node(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | Non
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark.line, node.value[step]
     return None
-
-
-class _UniqueKeyLoader(SafeLoader):
-    """The safe loader, which also refuses a key that is written twice in one mapping."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is written twice", key.start_mark
-                )
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 def _broken_yaml(path: Path, error: yaml.YAMLError) -> UsageError:
