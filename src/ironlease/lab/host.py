@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -220,12 +219,11 @@ class _UpperWriter:
 
 
 def _started_at(process: int) -> datetime | None:
-    """Field 22 of /proc/PID/stat counts clock ticks since the computer's boot; see proc(5)."""
+    """Field 22 of /proc/PID/stat counts clock ticks since the moment that "btime" in /proc/stat names; see proc(5)."""
     try:
         text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     ticks = int(text.rpartition(")")[2].split()[19])
-    since_boot_seconds = ticks / os.sysconf("SC_CLK_TCK")
-    age_seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot_seconds
-    return datetime.fromtimestamp(time.time() - age_seconds, UTC)
+    counters = dict(line.split(maxsplit=1) for line in Path("/proc/stat").read_text(encoding="ascii").splitlines())
+    return datetime.fromtimestamp(int(counters["btime"]) + ticks / os.sysconf("SC_CLK_TCK"), UTC)

@@ -83,7 +83,7 @@ class Network:
         # The far end is born inside the host's namespace: no interface ever shows up on the computer itself.
         _ip(
             self.namespace,
-            f"link add {port} type veth peer name host0 netns {own}",
+            f"link add {port} type veth peer name host0 address {mac_address(address)} netns {own}",
             f"link set {port} master br0 up",
         )
         lines = ["link set lo up", f"addr add {address}/24 dev host0", "link set host0 up"]
@@ -165,6 +165,11 @@ def slirp_command(namespace: Path, ready_descriptor: int) -> list[str]:
 def port_name(address: str) -> str:
     """Return the bridge port of the host at ``address``; interface names have 15 characters at most."""
     return f"port{address.rsplit('.', 1)[1]}"
+
+
+def mac_address(address: str) -> str:
+    """Return the host's own hardware address, always the same: its neighbours remember it beyond a power cut."""
+    return "02:00:" + ":".join(f"{int(part):02x}" for part in address.split("."))
 
 
 def unbind(namespace: Path) -> None:
