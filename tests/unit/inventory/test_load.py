@@ -48,7 +48,7 @@ cpu_nodes:
     node9: {ansible_host: 198.51.100.9, ansible_port: "2222", ansible_become: "yes"}
 """,
         group_vars__gpu_nodes="ironlease_stack: torch-{{ flavour }}\nflavour: cu128\n",
-        group_vars__all='ironlease_lease: {ends_at: "2026-12-31T18:00:00+08:00"}\n',
+        group_vars__all="ironlease_lease: {ends_at: 2026-12-31T18:00:00+08:00}\n",
         host_vars__node2="ansible_host: 198.51.100.2\nansible_ssh_extra_args: -o Compression=yes\n"
         "ansible_ssh_private_key_file: ~/.ssh/id_node2\n",
     )
@@ -68,6 +68,7 @@ cpu_nodes:
     assert (node9.become, node1.become) == (True, None)
     assert node9.lease.ends_at == datetime(2026, 12, 31, 10, tzinfo=UTC)
     assert type(node3.stack) is str
+    assert type(inventory.load(path).host("node1").lease.ends_at) is datetime
 
 
 def test_all_ironlease_variables_become_typed(write):
@@ -270,6 +271,16 @@ def test_an_inventory_that_cannot_be_read_is_one_error(write, capfd, text, code)
     assert error.found
     assert error.next_step
     assert capfd.readouterr() == ("", "")
+
+
+def test_one_file_that_nobody_can_read_breaks_the_inventory(write):
+    path = write("all: {hosts: {a: {}}}\n")
+    (path / "more.ini").write_text("[unclosed\n", encoding="utf-8")
+
+    (error,) = errors_of(path)
+
+    assert error.code == "inventory-broken"
+    assert "more.ini" in error.found
 
 
 def test_a_missing_inventory_is_one_error(tmp_path):

@@ -116,7 +116,7 @@ def test_disk(make_plan, free_gib, provisioned, expected):
 def test_the_disk_is_the_one_that_holds_the_environment(make_plan):
     root = {"path": "/", "read_only": False, "available_bytes": GIB}
     opt = {"path": "/opt", "read_only": False, "available_bytes": 90 * GIB}
-    other = {"path": "/optional", "read_only": False, "available_bytes": 0}
+    other = {"path": "/opt/iron", "read_only": False, "available_bytes": 0}
 
     assert "disk-full" not in codes(make_plan({"mounts": [root, opt, other]}))
     assert "disk-full" in codes(make_plan({"mounts": [root, other]}))
@@ -201,6 +201,7 @@ def test_what_a_gpu_stack_must_know_and_does_not(make_plan, gpus, part):
     finding = next(one for one in plan.findings if one.code == "probe-incomplete")
     assert finding.exit_code == ExitCode.UNKNOWN
     assert "(hung)" in finding.found
+    assert not {"gpu-missing", "driver-missing"} & set(codes(plan)), "unknown is not missing"
 
 
 def test_an_unknown_part_is_named_with_the_probes_own_reason(make_plan):
