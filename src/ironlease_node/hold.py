@@ -29,6 +29,8 @@ def answer(request: dict[str, Any]) -> None:
 
     Raises Refusal.
     """
+    # Asked before anybody is told: once the answer is out the session may end at any moment.
+    parent = os.getppid()
     holder = {
         "who": required_text(request, "who", "hold"),
         "command": required_text(request, "command", "hold"),
@@ -39,7 +41,7 @@ def answer(request: dict[str, Any]) -> None:
         by = try_lock(lock.fileno(), holder)
         _say({"held": True} if by is None else {"held": False, "by": by})
         if by is None:
-            wait_for_end(sys.stdin.fileno(), os.getppid())
+            wait_for_end(sys.stdin.fileno(), parent)
             os.ftruncate(lock.fileno(), 0)
 
 
