@@ -70,12 +70,14 @@ def upward(path: Path) -> list[str]:
 
 
 def test_an_import_goes_down() -> None:
-    assert [] == [mistake for path in files_of("ironlease") for mistake in upward(path)]
+    assert [mistake for path in files_of("ironlease") for mistake in upward(path)] == []
 
 
 @pytest.mark.parametrize("library", KEEPERS)
 def test_a_library_has_one_keeper(library: str) -> None:
-    users = {part_of(path) for path in files_of("ironlease") if library in {name.split(".")[0] for name in imports(path)}}
+    users = {
+        part_of(path) for path in files_of("ironlease") if library in {name.split(".")[0] for name in imports(path)}
+    }
 
     assert users <= KEEPERS[library]
 
@@ -104,7 +106,7 @@ def test_a_framework_is_only_imported_where_it_is_installed() -> None:
 def test_the_tasks_import_only_the_command_line_and_operations() -> None:
     allowed = ("__future__.", "collections.", "typing.", "ironlease.cli.", "ironlease.ops")
 
-    assert [] == [name for name in imports(ROOT / "tasks.py") if not name.startswith(allowed)]
+    assert [name for name in imports(ROOT / "tasks.py") if not name.startswith(allowed)] == []
 
 
 def test_an_upward_import_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
