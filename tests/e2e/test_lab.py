@@ -171,7 +171,7 @@ def test_the_inventory_derives_the_same_lab_as_the_program(lab):
         lab, "lab1", "-m", "ansible.builtin.debug", "-a", "var=lab_instance", environment={"IRONLEASE_LAB": ""}
     )
 
-    assert default_name(PROJECT.root) in shown.stdout, shown.stdout + shown.stderr
+    assert f'"lab_instance": "{default_name(PROJECT.root)}"' in shown.stdout, shown.stdout + shown.stderr
 
 
 def test_a_reboot_by_ansible_is_a_real_one(lab):
@@ -198,11 +198,14 @@ def test_a_host_that_was_switched_off_goes_on_from_its_files(lab):
 def test_a_reset_host_is_fresh_and_shows_the_same_key(lab):
     inside(lab, "lab1", "touch /root/marker")
     machine = inside(lab, "lab1", "cat /etc/machine-id")
+    hardware_address = inside(lab, "lab1", "cat /sys/class/net/host0/address")
 
     lab.reset(["lab1"])
 
     assert inside(lab, "lab1", "ls /root") == ""
     assert inside(lab, "lab1", "cat /etc/machine-id") != machine
+    # Another one would be unreachable until its neighbours forget the old one, half a minute later.
+    assert inside(lab, "lab1", "cat /sys/class/net/host0/address") == hardware_address
     assert over_ssh(lab, "lab1", "true").returncode == 0
 
 

@@ -255,6 +255,21 @@ def test_nothing_is_left_after_a_power_cut_under_an_open_connection(lab, before)
     assert Traces(lab.instance.name).differences(before) == {}
 
 
+def test_nothing_is_left_while_another_lab_runs_on(lab, before):
+    lab.up(["lab1"])
+    # Its hosts start while ours run, so each of their processes begins with a copy of our mounts.
+    other = Lab(Instance(f"w{os.getpid()}"), HOSTS)
+    try:
+        other.up(["lab1"])
+
+        lab.down()
+
+        assert Traces(lab.instance.name).differences(before) == {}
+        assert other.run_inside("lab1", ["true"]).returncode == 0
+    finally:
+        other.down()
+
+
 def test_a_lab_whose_way_out_was_killed_gets_it_back(lab, before):
     lab.up(["lab1"])
     for process in lab._network.group.processes():

@@ -13,7 +13,7 @@ from ironlease.files import read_json, write_atomically, write_json
 from ironlease.lab.cgroups import ControlGroup
 from ironlease.lab.disk import remove_tree
 from ironlease.lab.errors import LabError
-from ironlease.lab.instance import RUN_ROOT, Instance
+from ironlease.lab.instance import Instance
 from ironlease.lab.keeper import Ticket
 from ironlease.lab.keys import HOST_KEY, LabKeys
 from ironlease.lab.processes import detach, last_lines
@@ -145,7 +145,6 @@ class Host:
             folder=str(self.folder),
             lower=[str(path) for path in lower],
             namespace=str(self.instance.host_namespace(self.name)),
-            run_root=str(RUN_ROOT),
             cgroup_mount=str(self.group.mount),
             host_cgroup=self.payload_group.name,
             bind_read_only=[path for path in machine.bind_read_only if Path(path).is_dir()],

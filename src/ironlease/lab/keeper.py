@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ironlease.lab.cgroups import ControlGroup
-from ironlease.lab.mounts import current_mounts, mounted_at_or_below
+from ironlease.lab.mounts import mounted_at_or_below
 
 REBOOT_EXIT_CODE = 133  # systemd-nspawn(1): the payload asked for a reboot
 _MOUNT_SECONDS = 30.0
@@ -34,7 +34,6 @@ class Ticket:
     folder: str
     lower: list[str]
     namespace: str
-    run_root: str
     cgroup_mount: str
     host_cgroup: str
     bind_read_only: list[str]
@@ -122,10 +121,6 @@ def _mount_all(ticket: Ticket) -> None:
     folder = Path(ticket.folder)
     (folder / "network").touch()
     _mount("mount", "--bind", ticket.namespace, f"{folder}/network")
-    # A copy of a mount keeps what is mounted alive: let go of the other hosts' and labs' network namespaces.
-    for mount in current_mounts():
-        if mount.point.is_relative_to(ticket.run_root):
-            _mount("umount", "--lazy", str(mount.point))
     # nspawn keeps notes below /run/systemd; they end with this namespace.
     _mount("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", "/run")
     _mount("mount", "-t", "overlay", "-o", overlay_options(ticket), "overlay", f"{folder}/root")

@@ -38,6 +38,7 @@ LOCK_SECONDS = base.BUILD_SECONDS + 60.0
 SSH_SECONDS = 90.0
 _POWER_OFF_SECONDS = 60.0
 _HOST_BYTES = 512 * 1024**2
+_CLEARING_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -291,11 +292,19 @@ class Lab:
         self._group.kill()
         self._group.remove()
         clients.end()
-        for point in mounted_at_or_below(self.instance.run_dir):
-            run(["umount", "--lazy", str(point)])
         base.discard_unfinished(self.instance.name)
-        remove_tree(self.instance.run_dir)
+        self._clear_run_dir()
         remove_tree(self.instance.data_dir)
+
+    def _clear_run_dir(self) -> None:
+        """Unmount and remove; a command that a killed `up` had just started may bind one more namespace meanwhile."""
+        for _ in range(_CLEARING_ROUNDS):
+            for point in mounted_at_or_below(self.instance.run_dir):
+                run(["umount", "--lazy", str(point)])
+            with contextlib.suppress(LabError):
+                return remove_tree(self.instance.run_dir)
+            time.sleep(0.1)
+        return remove_tree(self.instance.run_dir)
 
     def _purge(self) -> None:
         with exclusive(base.CACHE_LOCK, LOCK_SECONDS, self.progress):

@@ -173,7 +173,10 @@ def mac_address(address: str) -> str:
 
 
 def unbind(namespace: Path) -> None:
-    """Let go of a namespace: it ends with its last user."""
+    """Let go of a namespace: it ends with its last user.
+
+    Removing the file also takes the binding out of the mount tables that other labs' hosts have copied.
+    """
     for point in mounted_at_or_below(namespace):
         run(["umount", "--lazy", str(point)])
     namespace.unlink(missing_ok=True)

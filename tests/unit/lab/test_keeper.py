@@ -13,7 +13,6 @@ TICKET = Ticket(
     folder="/data/lab1",
     lower=["/layers/one", "/base"],
     namespace="/run/ironlease/lab/x/net/host-lab1",
-    run_root="/run/ironlease/lab",
     cgroup_mount="/sys/fs/cgroup",
     host_cgroup="ironlease-lab/x/host-lab1",
     bind_read_only=["/opt/wheels"],
