@@ -52,8 +52,8 @@ def _try(path: Path) -> int | None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        return None  # the folder has just been removed by a lab that went down
+    except (FileExistsError, FileNotFoundError):
+        return None  # the folder is being removed by a holder that has just finished
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(path.stat(), os.fstat(descriptor)):

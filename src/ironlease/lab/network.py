@@ -99,6 +99,8 @@ class Network:
             # The kernel removes the port by itself once the host's namespace has ended, perhaps just now.
             with contextlib.suppress(LabError):
                 _ip(self.namespace, f"link del {port_name(address)}")
+            # A connection to a host that is not there ends with "no route" at once, not after its time limit.
+            _ip(self.namespace, f"neigh flush to {address} dev br0")
 
     def unplug(self, address: str) -> None:
         """Cut the cable: nothing that the host sends arrives any more, not even the end of its connections."""
