@@ -27,11 +27,15 @@ class Lock(NamedTuple):
 
 
 def parse_locks(text: str) -> list[Lock]:
-    """Parse /proc/locks: `1: POSIX  ADVISORY  WRITE 714 fe:01:131 0 EOF`; lines with `->` only wait."""
+    """Parse /proc/locks: `1: POSIX  ADVISORY  WRITE 714 fe:01:131 0 EOF`.
+
+    Who only waits has `->` before the kind, so that no number stands in the fifth place; an open file description's lock
+    has -1 there.
+    """
     locks = []
     for line in text.splitlines():
         words = line.split()
-        if len(words) < 6 or words[1] == "->" or not words[4].isdigit():
+        if len(words) < 6 or not words[4].isdigit():
             continue
         major, minor, inode = words[5].split(":")
         locks.append(Lock(int(words[4]), os.makedev(int(major, 16), int(minor, 16)), int(inode)))

@@ -178,26 +178,6 @@ def test_block_devices_are_empty_only_on_evidence(document):
     assert found["nvme3n1"]["size_bytes"] == 3840755982336
 
 
-def test_no_disk_is_called_empty_by_a_user_who_cannot_look(root, tools, data):
-    (root / "sys").mkdir()
-
-    devices = disks.parse_lsblk(data("lsblk.json"), sees_signatures=False)
-
-    assert [device["empty"] for device in devices if device["name"] == "nvme3n1"] == [None]
-    assert not any(device["empty"] for device in devices)
-
-
-def test_old_lsblk_writes_numbers_as_text():
-    text = json.dumps(
-        {"blockdevices": [{"name": "sda", "type": "disk", "size": "1000", "rota": "1", "ro": "0", "fstype": None}]}
-    )
-
-    (device,) = disks.parse_lsblk(text, sees_signatures=True)
-
-    assert (device["size_bytes"], device["rotational"], device["read_only"]) == (1000, True, False)
-    assert device["path"] == "/dev/sda"
-
-
 def test_without_lsblk_the_kernel_is_asked_and_emptiness_is_unknown(gpu_server, tools, plant_files):
     del tools.answers["lsblk"]
     plant_files(

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ironlease_node.host import Host, Unreadable
-from ironlease_node.probe import kernel, limits, network, pci, processes, software, system, users
+from ironlease_node.probe import disks, kernel, limits, network, pci, processes, software, system, users
 from ironlease_node.tools import FAILED, NOT_FOUND, OK, TIMED_OUT, Command, Outcome, Runner
 
 
@@ -250,3 +250,32 @@ def test_python_question_finds_out_about_ensurepip(tmp_path):
 
     assert outcome.stdout.split() == ["{}.{}.{}".format(*sys.version_info[:3]), "True"]
     assert Command(["x"]).timeout_seconds == 5.0
+
+
+def test_no_disk_is_called_empty_by_a_user_who_cannot_look(data):
+    devices = disks.parse_lsblk(data("lsblk.json"), sees_signatures=False)
+
+    assert [device["empty"] for device in devices if device["name"] == "nvme3n1"] == [None]
+    assert not any(device["empty"] for device in devices)
+
+
+def test_old_lsblk_writes_numbers_as_text():
+    text = json.dumps(
+        {"blockdevices": [{"name": "sda", "type": "disk", "size": "1000", "rota": "1", "ro": "0", "fstype": None}]}
+    )
+
+    (device,) = disks.parse_lsblk(text, sees_signatures=True)
+
+    assert (device["size_bytes"], device["rotational"], device["read_only"]) == (1000, True, False)
+    assert device["path"] == "/dev/sda"
+
+
+def test_a_disk_with_only_an_unformatted_partition_is_not_empty():
+    part = {"name": "sda1", "type": "part", "size": 8, "fstype": None, "mountpoint": None}
+    text = json.dumps(
+        {"blockdevices": [{"name": "sda", "type": "disk", "size": 8, "fstype": None, "children": [part]}]}
+    )
+
+    (device,) = disks.parse_lsblk(text, sees_signatures=True)
+
+    assert (device["empty"], device["partitions"]) == (False, 1)
