@@ -216,4 +216,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # All is written and the ranks have parted in order. Torch's own threads now and then abort the interpreter's
+    # tear-down on a busy machine ("terminate called without an active exception"), which says nothing about training.
+    os._exit(status)
