@@ -249,6 +249,9 @@ def test_a_host_without_a_route_out_reaches_its_neighbours_and_nothing_else(lab)
     # Root in the host can give itself a route; the lab's own rules still let nothing out.
     script = "ip route add default via 10.77.0.1; apt-get -o Acquire::Retries=0 update 2>&1; true"
     assert "Failed to fetch" in inside(lab, "lab2", script)
+    lab.power_cut("lab2")
+    lab.power_on("lab2")
+    assert "default" not in inside(lab, "lab2", "ip route")
 
 
 def test_only_web_and_names_leave_the_lab(lab):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,11 +34,15 @@ _OWN_NAMESPACES = [
 
 @dataclass(frozen=True)
 class Machine:
-    """What a host was made from; kept beside its files, written last, so that half a host has none."""
+    """What a host was made from, and whether it may reach beyond the lab.
+
+    Kept beside its files and written last, so that half a host has none.
+    """
 
     base: str
     layers: list[str]
     bind_read_only: list[str]
+    route_out: bool
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,12 @@ class Host:
             (self.folder / name).mkdir(parents=True)
         self.folder.chmod(0o700)
         self.upper.chmod(0o755)
+
+    def remember_route_out(self, allowed: bool) -> None:
+        """Note, for the times that the host is switched on again, whether it may reach beyond the lab."""
+        machine = self.existing_machine()
+        if machine.route_out != allowed:
+            self._remember(replace(machine, route_out=allowed))
 
     def _remember(self, machine: Machine) -> None:
         write_json(self.folder / "machine.json", asdict(machine))

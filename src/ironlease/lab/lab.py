@@ -79,14 +79,21 @@ class Lab:
         return name in self.hosts
 
     def list(self) -> Sequence[LabHost]:
-        """Return the state of every lab host; changes nothing."""
-        return [self._describe(host) for host in map(self._host, self.hosts)]
+        """Return the state of every lab host; changes nothing. What other users cannot see takes root."""
+        try:
+            return [self._describe(host) for host in map(self._host, self.hosts)]
+        except PermissionError:
+            preconditions.check(only_to_end=True)
+            raise
 
-    def up(self, hosts: Sequence[str] | None = None, *, route_out: bool = True, layer: str | None = None) -> None:
+    def up(
+        self, hosts: Sequence[str] | None = None, *, route_out: bool | None = None, layer: str | None = None
+    ) -> None:
         """Bring up ``hosts`` (None: all) and return when each answers over SSH; running ones stay as they are.
 
         A host that was switched off goes on from its own files; a new one starts from the base, or from a ``layer``
-        that ``save_layer`` made. ``route_out=False`` starts hosts that reach each other and nothing else.
+        that ``save_layer`` made. ``route_out=False`` starts hosts that reach each other and nothing else; with None a
+        host has what it had before, and a new one has a way out.
         Raises LabError, LabUnavailableError, or UsageError for a name that is not in the inventory.
         """
         chosen = self._known(hosts)
@@ -96,7 +103,9 @@ class Lab:
             if asleep:
                 self._boot(asleep, fresh=False, route_out=route_out, layer=layer)
 
-    def reset(self, hosts: Sequence[str] | None = None, *, route_out: bool = True, layer: str | None = None) -> None:
+    def reset(
+        self, hosts: Sequence[str] | None = None, *, route_out: bool | None = None, layer: str | None = None
+    ) -> None:
         """Throw away what ``hosts`` (None: all that exist) have written, and boot them fresh."""
         chosen = self._known(hosts) if hosts is not None else [h.name for h in self.list() if h.state != "absent"]
         preconditions.check()
@@ -134,9 +143,9 @@ class Lab:
             self._network.unplug(selected.address)
             selected.kill()
 
-    def power_on(self, host: str, *, route_out: bool = True) -> None:
+    def power_on(self, host: str) -> None:
         """Boot ``host`` again from its own files and return when it answers over SSH."""
-        self.up([host], route_out=route_out)
+        self.up([host])
 
     def save_layer(self, host: str, name: str) -> None:
         """Keep what ``host`` has written as the layer ``name``, from which other hosts can start at once.
@@ -229,7 +238,7 @@ class Lab:
         state = "running" if host.is_running else "off" if host.machine() else "absent"
         return LabHost(host.name, host.address, state, host.booted_since())
 
-    def _boot(self, hosts: Sequence[Host], *, fresh: bool, route_out: bool, layer: str | None) -> None:
+    def _boot(self, hosts: Sequence[Host], *, fresh: bool, route_out: bool | None, layer: str | None) -> None:
         inheritance = read_inheritance()
         private_folder(self.instance.ssh_sockets)
         private_folder(self.instance.data_dir)
@@ -239,7 +248,9 @@ class Lab:
                 self._create(missing, inheritance, layer)
         started = time.monotonic()
         for host in hosts:
-            self._network.attach(host.name, host.address, route_out=route_out)
+            if route_out is not None:
+                host.remember_route_out(route_out)
+            self._network.attach(host.name, host.address, route_out=host.existing_machine().route_out)
             host.start(self._lower_folders(host))
         wait_for_ssh(self.instance.namespace, hosts, SSH_SECONDS)
         self.progress(f"up: {', '.join(host.name for host in hosts)} ({time.monotonic() - started:.1f} s)")
@@ -261,7 +272,7 @@ class Lab:
         if layer is None:
             recipe = base.recipe_for(inheritance, platform.freedesktop_os_release())
             base.ensure_base(recipe, self._group.child("build"), self.instance.name, self.progress)
-            machine = Machine(recipe.digest, [], inheritance.bind_read_only)
+            machine = Machine(recipe.digest, [], inheritance.bind_read_only, route_out=True)
         else:
             machine = self._layers.machine_on(layer)
         for host in hosts:

@@ -5,7 +5,7 @@ A test that needs a provisioned host starts from such a layer in a second instea
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ironlease.errors import UsageError
@@ -45,7 +45,7 @@ class Layers:
             )
         remove_tree(self._place(name))
         self._place(name).mkdir(parents=True)
-        above = Machine(machine.base, [name, *machine.layers], machine.bind_read_only)
+        above = replace(machine, layers=[name, *machine.layers])
         # Moved, not copied: a gigabyte of packages takes no time. Should we be killed in between, the host has no
         # record any more and starts fresh.
         host.forget()

@@ -95,12 +95,14 @@ class Network:
     def detach(self, host: str, address: str) -> None:
         """Remove the host's namespace and its port on the bridge, where they are."""
         unbind(self.instance.host_namespace(host))
-        if is_mount_point(self.namespace) and port_name(address) in self._ports():
+        if not is_mount_point(self.namespace):
+            return
+        if port_name(address) in self._ports():
             # The kernel removes the port by itself once the host's namespace has ended, perhaps just now.
             with contextlib.suppress(LabError):
                 _ip(self.namespace, f"link del {port_name(address)}")
-            # A connection to a host that is not there ends with "no route" at once, not after its time limit.
-            _ip(self.namespace, f"neigh flush to {address} dev br0")
+        # A connection to a host that is not there ends with "no route" soon, not after its time limit.
+        _ip(self.namespace, f"neigh flush to {address} dev br0")
 
     def unplug(self, address: str) -> None:
         """Cut the cable: nothing that the host sends arrives any more, not even the end of its connections."""

@@ -1,6 +1,7 @@
 """The files of a host that is not running."""
 
 import stat
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from ironlease.lab.keys import LabKeys
 from ironlease.lab.layers import Layers
 
 KEYS = LabKeys(login_public="ssh-ed25519 LOGIN lab", host_public="ssh-ed25519 HOST lab")
-MACHINE = Machine(base="0123", layers=[], bind_read_only=["/opt/wheels"])
+MACHINE = Machine(base="0123", layers=[], bind_read_only=["/opt/wheels"], route_out=True)
 
 
 @pytest.fixture
@@ -80,6 +81,14 @@ def test_a_new_host_has_nothing_of_the_old_one(host, lower):
     assert not (host.upper / "root/marker").exists()
 
 
+def test_a_host_remembers_that_it_has_no_way_out(host, lower):
+    host.create(MACHINE, lower, {}, KEYS)
+
+    host.remember_route_out(False)
+
+    assert host.existing_machine() == replace(MACHINE, route_out=False)
+
+
 def test_a_layer_takes_the_hosts_files_and_both_go_on_above_it(host, lower):
     layers = Layers(host.instance)
     host.create(MACHINE, lower, {}, KEYS)
@@ -89,7 +98,7 @@ def test_a_layer_takes_the_hosts_files_and_both_go_on_above_it(host, lower):
 
     assert (layers.folder("done") / "root/marker").exists()
     assert list(host.upper.iterdir()) == []
-    assert host.machine() == layers.machine_on("done") == Machine("0123", ["done"], ["/opt/wheels"])
+    assert host.machine() == layers.machine_on("done") == Machine("0123", ["done"], ["/opt/wheels"], True)
 
 
 def test_layers_pile_up_with_the_newest_first(host, lower):
