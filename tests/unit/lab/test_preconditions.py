@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -69,3 +70,17 @@ def test_an_unknown_host_is_refused_with_the_nearest_name_before_anything_else(m
             action(["lab9"])
         assert refused.value.code == "unknown-host"
         assert "lab1" in refused.value.needed
+
+
+def test_a_user_who_may_not_look_is_told_so(monkeypatch):
+    def hidden(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("ironlease.lab.lab.unified_mount", lambda: Path("/nowhere"))
+    monkeypatch.setattr("ironlease.lab.host.read_json", hidden)
+
+    with pytest.raises(LabUnavailableError) as refused:
+        Lab(Instance("unit"), {"lab1": "10.77.0.11"}).list()
+
+    assert refused.value.code == "lab-not-root"
