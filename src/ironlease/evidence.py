@@ -21,8 +21,13 @@ def path_of(project: Project, host: str) -> Path:
     return project.host_state(host) / "evidence.json"
 
 
-def load(project: Project, host: str, manifest_digest: str) -> dict[str, Any] | None:
-    """Return the passed proof of exactly this manifest, or None when the training has to be run."""
+def load(project: Project, host: str, manifest_digest: str | None) -> dict[str, Any] | None:
+    """Return the passed proof of exactly this manifest, or None when the training has to be run.
+
+    A manifest of which a part is not known has no digest, and nothing can be proved for it.
+    """
+    if manifest_digest is None:
+        return None
     try:
         document = files.read_json(path_of(project, host))
     except (FileNotFoundError, ValueError):
@@ -35,7 +40,7 @@ def load(project: Project, host: str, manifest_digest: str) -> dict[str, Any] | 
     return document if proves else None
 
 
-def keep(project: Project, host: str, manifest_digest: str, baseline: dict[str, Any]) -> dict[str, Any]:
+def keep(project: Project, host: str, manifest_digest: str | None, baseline: dict[str, Any]) -> dict[str, Any]:
     """Keep what a training run showed, whether it passed or not, and return the kept document."""
     document = {
         "schema": SCHEMA,
