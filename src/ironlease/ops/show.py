@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ironlease import files, runs, suggest
 from ironlease.errors import UsageError
 from ironlease.ops.context import Context
-from ironlease.ops.result import RECORD_NAME, Result
+from ironlease.ops.result import RECORD_NAME, SCHEMA, Result
 
 
 def run(context: Context, *, run: str | None = None) -> Result:
@@ -29,20 +28,19 @@ def run(context: Context, *, run: str | None = None) -> Result:
             needed=f"A folder under {context.project.runs}; {suggest.did_you_mean(name, known[-5:])}",
             next_step="invoke show",
         )
-    return Result.from_record(_read(context.project.runs / name))
+    return _read(context.project.runs / name / RECORD_NAME)
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    path = folder / RECORD_NAME
+def _read(path: Path) -> Result:
     try:
         record = files.read_json(path)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        raise UsageError(
-            code="run-broken",
-            found=f"{path} is not what ironlease wrote there.",
-            needed="A record as the run left it.",
-            next_step="invoke show, with another run",
-        )
-    return record
+        if record["schema"] == SCHEMA:
+            return Result.from_record(record)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    raise UsageError(
+        code="run-broken",
+        found=f"{path} is not what this version of ironlease wrote there.",
+        needed=f"A record of the form {SCHEMA}.",
+        next_step="invoke show --run NAME, with another run",
+    )
