@@ -125,6 +125,28 @@ def test_a_running_host_stays_as_it_is(lab):
     assert described(lab, "lab1").booted_since == before
 
 
+def test_a_running_host_with_a_broken_sshd_stays_as_it_is(lab):
+    inside(lab, "lab1", "systemctl stop ssh.service")
+    try:
+        started = time.monotonic()
+        lab.up(["lab1"])
+        assert time.monotonic() - started < 5
+        assert over_ssh(lab, "lab1", "true").returncode == 255
+    finally:
+        inside(lab, "lab1", "systemctl start ssh.service")
+
+
+def test_a_host_that_was_started_but_never_answered_is_waited_for(lab):
+    lab.down(["lab2"])
+    lab.up(["lab2"])
+    (lab.instance.host_run_dir("lab2") / "answered").unlink()
+    inside(lab, "lab2", "systemctl stop ssh.service; systemd-run --on-active=2 systemctl start ssh.service")
+
+    lab.up(["lab2"])
+
+    assert over_ssh(lab, "lab2", "true").returncode == 0
+
+
 def test_a_host_is_a_healthy_fresh_machine(lab):
     lab.reset(["lab1"])
     until(lambda: inside(lab, "lab1", "systemctl is-system-running || true") != "starting")

@@ -160,9 +160,19 @@ class Host:
             bind_read_only=[path for path in machine.bind_read_only if Path(path).is_dir()],
         )
         self.instance.host_run_dir(self.name).mkdir(parents=True, exist_ok=True)
+        self._answered_path.unlink(missing_ok=True)
         write_atomically(self._ticket_path, ticket.as_json())
         keeper = [sys.executable, "-m", "ironlease.lab.keeper", str(self._ticket_path)]
         detach(self.keeper_group.joining([*_OWN_NAMESPACES, *keeper]), self._log_path)
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether somebody has waited, since the host was started, until it answered over SSH."""
+        return self._answered_path.exists()
+
+    def note_answer(self) -> None:
+        """Note that the host has answered over SSH."""
+        self._answered_path.touch()
 
     def kill(self) -> None:
         """End the host at once, as if its power failed. Its files stay."""
@@ -191,6 +201,10 @@ class Host:
     @property
     def _ticket_path(self) -> Path:
         return self.instance.host_run_dir(self.name) / "ticket.json"
+
+    @property
+    def _answered_path(self) -> Path:
+        return self.instance.host_run_dir(self.name) / "answered"
 
     @property
     def _log_path(self) -> Path:

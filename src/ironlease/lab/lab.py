@@ -99,9 +99,13 @@ class Lab:
         chosen = self._known(hosts)
         preconditions.check()
         with self._locked():
-            asleep = [host for host in map(self._host, chosen) if not host.is_running]
+            wanted = [self._host(name) for name in chosen]
+            asleep = [host for host in wanted if not host.is_running]
             if asleep:
                 self._boot(asleep, fresh=False, route_out=route_out, layer=layer)
+            # Also those that a command started which was killed before they answered. One that has answered stays
+            # as it is, even with its sshd broken since: what it needs is for the caller to find out.
+            self._wait([host for host in wanted if not host.has_answered])
 
     def reset(
         self, hosts: Sequence[str] | None = None, *, route_out: bool | None = None, layer: str | None = None
@@ -114,6 +118,7 @@ class Lab:
             self._stop(selected)
             if selected:
                 self._boot(selected, fresh=True, route_out=route_out, layer=layer)
+                self._wait(selected)
 
     def down(self, hosts: Sequence[str] | None = None, *, purge: bool = False) -> None:
         """Remove ``hosts``; with None everything that belongs to the instance, whatever state it is in.
@@ -246,13 +251,19 @@ class Lab:
         if missing := [host for host in hosts if fresh or not self._is_whole(host)]:
             with exclusive(base.CACHE_LOCK, LOCK_SECONDS, self.progress):
                 self._create(missing, inheritance, layer)
-        started = time.monotonic()
         for host in hosts:
             if route_out is not None:
                 host.remember_route_out(route_out)
             self._network.attach(host.name, host.address, route_out=host.existing_machine().route_out)
             host.start(self._lower_folders(host))
+
+    def _wait(self, hosts: Sequence[Host]) -> None:
+        if not hosts:
+            return
+        started = time.monotonic()
         wait_for_ssh(self.instance.namespace, hosts, SSH_SECONDS)
+        for host in hosts:
+            host.note_answer()
         self.progress(f"up: {', '.join(host.name for host in hosts)} ({time.monotonic() - started:.1f} s)")
 
     def _is_whole(self, host: Host) -> bool:
