@@ -42,7 +42,8 @@ def index(folder, *pins):
         page = folder / "simple" / pin.name
         page.mkdir(parents=True)
         file = folder / f"{pin.name}-{pin.version}-py3-none-any.whl"
-        (page / "index.html").write_text(f'<a href="{file.as_uri()}">{file.name}</a>')
+        link = f"{file.as_uri()}#sha256={pin.sha256[0]}"
+        (page / "index.html").write_text(f'<a href="{link}">{file.name}</a>')
     return (folder / "simple").as_uri()
 
 
@@ -119,13 +120,15 @@ def test_the_index_is_asked_only_for_what_the_host_does_not_find(mend, wheels, t
     assert mend(one, elsewhere, index_url=url) == []
 
 
-def test_another_hash_stops_and_no_other_index_is_tried(mend, environment, wheels):
-    one = wheel(wheels, "one", "1.0")._replace(sha256=("0" * 64,))
+def test_a_mirror_with_another_content_stops_although_an_index_has_the_right_one(mend, environment, wheels, tmp_path):
+    wheel(wheels, "one", "1.0", "VALUE = 'not what was pinned'\n")
+    right = wheel(tmp_path / "elsewhere", "one", "1.0")
+    url = index(tmp_path / "elsewhere", right)
 
     with pytest.raises(RefusalError, match="DO NOT MATCH THE HASHES") as refused:
-        mend(one, index_url="http://127.0.0.1:9/never-asked")
-    assert "Expected sha256 000" in refused.value.found
-    assert "127.0.0.1:9" not in refused.value.found
+        mend(right, index_url=url)
+
+    assert f"Expected sha256 {right.sha256[0]}" in refused.value.found
     assert not list(environment.glob("lib/python3*/site-packages/one.py"))
 
 
