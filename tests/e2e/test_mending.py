@@ -65,22 +65,29 @@ def test_each_managed_thing_is_seen_to_differ_and_one_plain_run_mends_all(provis
 
 
 @pytest.mark.parametrize(
-    ("mutation", "kind"),
+    "mutations",
     [
-        ("chmod 0600 /etc/security/limits.d/90-ironlease.conf", "file"),
-        ("chown nobody /usr/local/bin/ironlease-node", "file"),
-        ("rm /etc/ironlease/node.json", "file"),
-        ("systemctl mask --now chrony.service", "unit"),
-        ("rm -rf /opt/ironlease/envs/torch-cpu", "environment"),
-        ("ln -sf /bin/false /opt/ironlease/envs/torch-cpu/bin/python3.11", "environment"),
+        [
+            "chmod 0600 /etc/security/limits.d/90-ironlease.conf",
+            "chown nobody /usr/local/bin/ironlease-node",
+            "rm /etc/ironlease/node.json",
+            "systemctl mask --now chrony.service",
+            "rm -rf /opt/ironlease/envs/torch-cpu",
+        ],
+        [
+            "rm /etc/security/limits.d/90-ironlease.conf && mkdir /etc/security/limits.d/90-ironlease.conf.d",
+            "ln -sf /bin/false /opt/ironlease/envs/torch-cpu/bin/python3.11",
+        ],
     ],
+    ids=["owners, modes, units, a whole environment", "another kind of file, another interpreter"],
 )
-def test_other_ways_to_break_it_are_mended_by_a_plain_run_too(provisioned, mutation, kind):
-    provisioned.inside("lab1", mutation)
+def test_other_ways_to_break_it_are_mended_by_a_plain_run_too(provisioned, mutations):
+    for mutation in mutations:
+        provisioned.inside("lab1", mutation)
 
     mended = provisioned.provision("lab1")
     again = provisioned.provision("lab1")
 
     assert mended.exit_code == 0, mended.stdout + mended.stderr
-    assert kind in {change["kind"] for change in mended.host("lab1")["changes"]} | {"unit"}
+    assert mended.host("lab1")["changed"] >= len(mutations)
     assert (again.host("lab1")["changed"], again.host("lab1")["observed"]) == (0, True)
