@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,5 +112,17 @@ def no_tools() -> FakeTools:
 
 
 @pytest.fixture
-def as_json() -> Callable[[object], str]:
-    return json.dumps
+def is_gone() -> Callable[[int], bool]:
+    """Return whether a process has ended, or does so within a few seconds; a zombie has."""
+
+    def look(pid: int) -> bool:
+        for _ in range(50):
+            try:
+                if Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
+                    return True
+            except OSError:
+                return True
+            time.sleep(0.1)
+        return False
+
+    return look

@@ -129,7 +129,7 @@ def test_checkpoint_that_lacks_something_fails(torch_environment, account, state
     assert {name for name, verdict in checks(evidence).items() if verdict == "fail"} == {"continues"}
 
 
-def test_no_rank_outlives_torchrun(torch_environment, account, tmp_path):
+def test_no_rank_outlives_torchrun(torch_environment, account, tmp_path, is_gone):
     """When torchrun is killed outright, nobody is left to end its workers."""
     folder = tmp_path / "work"
     folder.mkdir()
@@ -152,7 +152,7 @@ def test_no_rank_outlives_torchrun(torch_environment, account, tmp_path):
         workers = _wait_for_workers(process.pid, 2)
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=10)
-        assert all(_is_gone(pid) for pid in workers)
+        assert all(is_gone(pid) for pid in workers)
     finally:
         launch.end(process)
 
@@ -182,14 +182,3 @@ def _cpu_seconds(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _is_gone(pid: int) -> bool:
-    for _ in range(50):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.1)
-    return False
