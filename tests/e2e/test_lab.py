@@ -140,7 +140,8 @@ def test_a_host_that_was_started_but_never_answered_is_waited_for(lab):
     lab.down(["lab2"])
     lab.up(["lab2"])
     (lab.instance.host_run_dir("lab2") / "answered").unlink()
-    inside(lab, "lab2", "systemctl stop ssh.service; systemd-run --on-active=2 systemctl start ssh.service")
+    soon = "systemd-run --on-active=2 --timer-property=AccuracySec=100ms"
+    inside(lab, "lab2", f"systemctl stop ssh.service; {soon} systemctl start ssh.service")
 
     lab.up(["lab2"])
 
