@@ -29,8 +29,8 @@ class Lock(NamedTuple):
 def parse_locks(text: str) -> list[Lock]:
     """Parse /proc/locks: `1: POSIX  ADVISORY  WRITE 714 fe:01:131 0 EOF`.
 
-    Who only waits has `->` before the kind, so that no number stands in the fifth place; an open file description's lock
-    has -1 there.
+    Who only waits has `->` before the kind, so that no number stands in the fifth place; a lock of an open file
+    description has -1 there.
     """
     locks = []
     for line in text.splitlines():
