@@ -39,8 +39,8 @@ def wait_for_locks(deadline_seconds: float, locks: tuple[Path, ...] = LOCKS) -> 
             raise RefusalError(
                 found=f"Could not get lock {path}: held by {process_name(pid) if pid > 0 else 'a process elsewhere'}.",
                 needed="A package manager that nobody else is using.",
-                next_step="Wait until that installation has ended, or raise the wait in the variable "
-                "host_base_apt_lock_wait_seconds, then run again.",
+                next_step="Wait until that installation has ended (or raise ironlease_apt_lock_wait_seconds in the "
+                "inventory), then run the same command again.",
             )
         time.sleep(POLL_SECONDS)
 

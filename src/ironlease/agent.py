@@ -7,6 +7,7 @@ probed without a byte being written to its disk, and there is never an old agent
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ ANSWER_TIMEOUT_SECONDS = 120.0
 # Reads the archive's bytes and not one more: what follows on standard input is the agent's own.
 _LOADER = (
     "import os,sys\n"
+    "if sys.version_info<(3,9): sys.exit('python-too-old '+sys.version.split()[0])\n"
     "left=int(sys.argv[1])\n"
     "file=os.memfd_create('ironlease-agent',0)\n"
     "while left:\n"
@@ -35,6 +37,10 @@ _LOADER = (
 )
 
 
+# What the agent answers when it says no, and why (ironlease_node.refusal).
+_REFUSAL_SCHEMA = "ironlease.refusal/1"
+
+
 class AgentError(IronleaseError):
     """Our agent crashed on the host, or did not answer in its own language."""
 
@@ -43,7 +49,7 @@ class AgentError(IronleaseError):
 
 
 class PythonMissingError(UsageError):
-    """The host has no Python for the agent."""
+    """The host has no Python for the agent, or one that is too old."""
 
     code = "python-missing"
 
@@ -115,11 +121,19 @@ class Agent:
         completed = self.connection.run(self._argv(command), stdin=self._stdin(data), timeout_seconds=timeout_seconds)
         return self._answer(command, completed)
 
-    def start(self, command: str, request: Any) -> Channel:
-        """Start an agent command that goes on until its standard input is closed; ``request`` is its first line."""
-        channel = self.connection.start(self._argv(command))
-        channel.sendall(self._stdin(json.dumps(request).encode() + b"\n"))
-        return channel
+    def start(self, command: str, request: Any, *, timeout_seconds: float) -> tuple[Channel, dict[str, Any]]:
+        """Start a command that goes on until its standard input is closed; return its channel and its first line.
+
+        Raises what :meth:`ask` raises when there is no such line within ``timeout_seconds``.
+        """
+        data = self._stdin(json.dumps(request).encode() + b"\n")
+        started = self.connection.start(self._argv(command), data, timeout_seconds=timeout_seconds)
+        try:
+            # What has ended has nothing to go on with: its words say why.
+            return started.channel, self._answer(command, started.ended or Completed(0, started.first_line, b""))
+        except BaseException:
+            started.channel.close()
+            raise
 
     def _argv(self, command: str) -> list[str]:
         size = str(len(self._archive.content))
@@ -129,23 +143,48 @@ class Agent:
         return self._privilege.stdin(self._archive.content + data)
 
     def _answer(self, command: str, completed: Completed) -> dict[str, Any]:
-        if completed.exit_status == 127 or "command not found" in completed.stderr:
+        found = self._python_trouble(completed)
+        if found is not None:
             raise PythonMissingError(
-                found=f"{self.host} has no {PYTHON}.",
+                found=f"{self.host} {found}.",
                 needed="Python 3.9 or newer from the distribution.",
-                next_step="apt-get install --yes python3 (on the host)",
+                next_step=f"On {self.host}: apt-get install --yes python3 (or choose a newer release, invoke stacks "
+                "lists them), then run the same command again.",
                 host=self.host,
             )
         try:
             answer = json.loads(completed.stdout)
         except ValueError:
             answer = None
+        if isinstance(answer, dict) and answer.get("schema") == _REFUSAL_SCHEMA:
+            raise self._refused(command, answer)
         if completed.exit_status == 0 and isinstance(answer, dict):
             return answer
-        reason = answer.get("error") if isinstance(answer, dict) else None
-        words = redact.scrub(reason or completed.stderr.strip() or completed.stdout.strip() or "nothing was printed")
-        raise AgentError(
-            found=f"{self.host}: the agent's `{command}` ended with {completed.exit_status}: {words[-600:]}",
+        words = completed.stderr.strip() or completed.stdout.strip() or "nothing was printed"
+        raise self._crashed(command, f"ended with {completed.exit_status}: {words[-600:]}")
+
+    def _python_trouble(self, completed: Completed) -> str | None:
+        too_old = re.search(r"^python-too-old (\S+)$", completed.stderr, re.MULTILINE)
+        if too_old is not None:
+            return f"has Python {too_old[1]}"
+        missing = completed.exit_status == 127 or "command not found" in completed.stderr
+        return f"has no {PYTHON}" if missing else None
+
+    def _refused(self, command: str, refusal: dict[str, Any]) -> IronleaseError:
+        if refusal["code"] in {"bad-command", "bad-input"}:
+            # Only this program speaks to the agent: a request that it does not understand is our own mistake.
+            return self._crashed(command, f"did not understand us: {refusal['error']}")
+        return UsageError(
+            code=refusal["code"],
+            found=f"{self.host}: {refusal['found']}",
+            needed=refusal["needed"],
+            next_step=f"On {self.host}: {refusal['next']}, then run the same command again.",
+            host=self.host,
+        )
+
+    def _crashed(self, command: str, how: str) -> AgentError:
+        return AgentError(
+            found=f"{self.host}: the agent's `{command}` {redact.scrub(how)}",
             needed="An answer from the agent.",
             next_step="Run the same command again with --debug, and keep the run folder for a report.",
             host=self.host,

@@ -5,8 +5,8 @@ its play is run again, while the others go on.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,15 +33,18 @@ class Outcome:
     tasks: int = 0
     changed: int = 0
     resumes: int = 0
-    seconds: float = 0.0
-    cut_off: str | None = None
+    # The event that cut the play off: the host was not reachable any more, or its module died.
+    cut_off: TaskEvent | None = None
+    # Ansible came to its own end: without that word, the tasks that were seen may not have been all.
+    ended: bool = False
+    stayed_away: bool = False
     # Tasks that check mode passes over, because what they would do depends on what was not really done before them.
     undecided: list[str] = field(default_factory=list)
 
     @property
     def finished(self) -> bool:
         """Whether the host's play ran to its end without a failure."""
-        return not self.failures and self.cut_off is None and self.tasks > 0
+        return self.ended and not self.failures and self.cut_off is None and self.tasks > 0
 
 
 def converge(
@@ -54,29 +57,37 @@ def converge(
 ) -> dict[str, Outcome]:
     """Run ``playbook`` and return each host's outcome.
 
-    ``wait_for_host`` waits until a cut-off host can be logged into again and returns whether it can; the waiting for
-    it is bounded by the caller.
+    ``wait_for_host`` waits until a cut-off host can be logged into again and returns whether it can; it is called from
+    several threads, and must return early when ``cancelled``. The waiting is bounded by the caller.
     """
     outcomes = {host: Outcome(Recorder(host)) for host in playbook.hosts}
-    started = time.monotonic()
-    pending = list(playbook.hosts)
-    for _ in range(1 + MAX_RESUMES):
+    pending, status = list(playbook.hosts), ""
+    for attempt in range(1 + MAX_RESUMES):
+        for host in pending if attempt else []:
+            outcomes[host] = _begin_again(outcomes[host])
         status = runner.run(
             project, replace(playbook, hosts=pending), lambda event: _take(event, outcomes, on_event), cancelled
         )
-        for host in pending:
-            outcomes[host].seconds = time.monotonic() - started
-        if cancelled() or status in {"canceled", "timeout"}:
-            _mark_unfinished(outcomes, status)
+        lost = [host for host in pending if outcomes[host].cut_off is not None]
+        if cancelled() or status == "timeout" or not lost or attempt == MAX_RESUMES:
             break
-        pending = [host for host in pending if outcomes[host].cut_off is not None and wait_for_host(host)]
-        if not pending:
+        pending = _wait_for_all(lost, wait_for_host)
+        for host in set(lost) - set(pending):
+            outcomes[host].stayed_away = True
+        if cancelled() or not pending:
             break
-        for host in pending:
-            outcomes[host] = _begin_again(outcomes[host])
+    stopped = "was stopped at your word" if cancelled() else "took too long" if status == "timeout" else None
     for host, outcome in outcomes.items():
-        _close(host, outcome)
+        _close(host, outcome, stopped)
     return outcomes
+
+
+def _wait_for_all(hosts: list[str], wait_for_host: Callable[[str], bool]) -> list[str]:
+    """Return those of ``hosts`` that came back; they are waited for side by side."""
+    if not hosts:
+        return []
+    with ThreadPoolExecutor(max_workers=len(hosts)) as pool:
+        return [host for host, is_back in zip(hosts, pool.map(wait_for_host, hosts), strict=True) if is_back]
 
 
 def _take(event: TaskEvent, outcomes: dict[str, Outcome], on_event: Callable[[TaskEvent, Outcome], None]) -> None:
@@ -91,9 +102,11 @@ def _take(event: TaskEvent, outcomes: dict[str, Outcome], on_event: Callable[[Ta
         if event.kind == "skipped" and any("ansible_check_mode" in _condition(result) for result in event.results):
             outcome.undecided.append(f"{event.role}: {event.task}")
     elif event.kind == "unreachable" or (event.kind == "failed" and diagnose.looks_interrupted(event)):
-        outcome.cut_off = f"{event.role or 'play'}: {event.task}"
+        outcome.cut_off = event
     elif event.kind == "failed" and not event.ignored:
         outcome.failures.extend(diagnose.explain(event))
+    elif event.kind == "ended":
+        outcome.ended = True
     on_event(event, outcome)
 
 
@@ -111,40 +124,49 @@ def _begin_again(outcome: Outcome) -> Outcome:
     )
 
 
-def _mark_unfinished(outcomes: dict[str, Outcome], status: str) -> None:
-    why = "stopped at your word" if status == "canceled" else "took too long and was stopped"
-    for host, outcome in outcomes.items():
-        if not outcome.failures:
-            outcome.failures.append(
-                UnfinishedError(
-                    code="interrupted",
-                    found=f"{host}: the provisioning was {why}.",
-                    needed="A run to the end.",
-                    next_step="Run the same command again: it goes on where this one stopped.",
-                    host=host,
-                )
-            )
-
-
-def _close(host: str, outcome: Outcome) -> None:
-    """Give every host that did not finish a reason."""
+def _close(host: str, outcome: Outcome, stopped: str | None) -> None:
+    """Give a host that did not finish its reason."""
     if outcome.failures or outcome.finished:
         return
-    where = outcome.cut_off or "before its first task"
-    outcome.failures.append(
-        UnfinishedError(
-            code="connection-lost",
-            found=f"{host}: the connection was lost ({where}) and did not come back.",
-            needed="A host that stays reachable over SSH.",
-            next_step="When the host answers again, run the same command: it goes on where this one stopped.",
-            host=host,
-        )
+    event = outcome.cut_off
+    if stopped is not None:
+        outcome.failures.append(_interrupted(host, stopped))
+    elif event is None:
+        outcome.failures.append(_ended_early(host))
+    elif event.kind == "failed" and not outcome.stayed_away:
+        # The host came back each time, so the module's own end is the reason.
+        outcome.failures.extend(diagnose.explain(event))
+    else:
+        outcome.failures.append(_lost(host, event))
+
+
+def _interrupted(host: str, why: str) -> UnfinishedError:
+    return UnfinishedError(
+        code="interrupted",
+        found=f"{host}: the provisioning {why}.",
+        needed="A run to the end; what was done so far stays.",
+        next_step="Run the same command again: it goes on where this one stopped.",
+        host=host,
     )
 
 
-def by_kind(all_changes: list[Change]) -> dict[str, list[dict[str, Any]]]:
-    """Return changes grouped by kind, for reports."""
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for change in all_changes:
-        grouped.setdefault(change.kind, []).append(change.to_json())
-    return grouped
+def _ended_early(host: str) -> UnfinishedError:
+    return UnfinishedError(
+        code="play-stopped",
+        found=f"{host}: Ansible ended before it came to the end of the host's play.",
+        needed="A play to its end; something on this computer stopped it (is its memory full?).",
+        next_step="Run the same command again: it goes on where this one stopped.",
+        host=host,
+    )
+
+
+def _lost(host: str, event: TaskEvent) -> UnfinishedError:
+    where = f"{event.role or 'play'}: {event.task}"
+    words = f": {diagnose.short_words(event)}" if event.kind == "unreachable" else ""
+    return UnfinishedError(
+        code="connection-lost",
+        found=f"{host}: the connection was lost ({where}) and did not come back to stay{words}.",
+        needed="A host that stays reachable over SSH.",
+        next_step="When the host answers again, run the same command: it goes on where this one stopped.",
+        host=host,
+    )

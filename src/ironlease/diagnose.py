@@ -112,7 +112,7 @@ def explain(event: TaskEvent) -> list[IronleaseError]:
     stated = [_stated(part, event.host) for part in _three_parts(event)]
     if stated:
         return list(stated)
-    short = _one_line(words)[-WORDS_LENGTH:]
+    short = short_words(event)
     for known in KNOWN:
         if known.pattern.search(words):
             return [
@@ -169,6 +169,11 @@ def looks_interrupted(event: TaskEvent) -> bool:
 def failure_words(event: TaskEvent) -> str:
     """Return everything that a failed task said, its own message first."""
     return "\n".join(text for result in event.results for text in _texts(result))
+
+
+def short_words(event: TaskEvent) -> str:
+    """Return the end of what a failed task said, on one line."""
+    return _one_line(failure_words(event))[-WORDS_LENGTH:]
 
 
 def _texts(result: dict[str, Any]) -> list[str]:

@@ -1,19 +1,29 @@
 """One provisioning of a host at a time, whoever starts it and from wherever.
 
-The lock lies on the host and is held by a process whose standard input is our SSH channel: when this program ends, is
-killed or loses its connection, the channel closes and the lock is free. Nothing has to be cleaned up.
+The lock lies on the host and is held by a process whose standard input is our SSH channel: when this program ends or is
+killed, the channel closes and the lock is free. When the network goes away, nothing closes; so we send a byte every few
+seconds, and a holder that hears nothing for a minute gives the lock back. Nothing has to be cleaned up.
 """
 
 from __future__ import annotations
 
+import contextlib
 import getpass
-import json
 import socket
+import threading
+import uuid
 from types import TracebackType
 
-from ironlease.agent import Agent, AgentError
+from ironlease.agent import Agent
 from ironlease.errors import UnfinishedError
-from ironlease.ssh import CONNECT_TIMEOUT_SECONDS
+from ironlease.ssh import Channel
+
+# Less than half of what the holder takes for a sign of life (hold.ALIVE_SECONDS).
+HEARTBEAT_SECONDS = 5.0
+# The answer may wait for a silent holder to give up (hold.SILENCE_LIMIT_SECONDS and a little more).
+ANSWER_SECONDS = 90.0
+# Names this command, over all its connections, so that it is not kept out by what it left behind itself.
+_TOKEN = uuid.uuid4().hex
 
 
 class BusyError(UnfinishedError):
@@ -27,39 +37,23 @@ class ProvisionLock:
 
     def __init__(self, agent: Agent, command: str) -> None:
         self._agent = agent
-        self._request = {"who": f"{getpass.getuser()}@{socket.gethostname()}", "command": command}
+        who = f"{getpass.getuser()}@{socket.gethostname()}"
+        self._request = {"who": who, "command": command, "token": _TOKEN}
+        self._released = threading.Event()
 
     def __enter__(self) -> ProvisionLock:
-        self._channel = self._agent.start("hold", self._request)
-        self._channel.settimeout(CONNECT_TIMEOUT_SECONDS)
-        answer = self._read_answer()
+        self._channel, answer = self._agent.start("hold", self._request, timeout_seconds=ANSWER_SECONDS)
         if not answer.get("held"):
             self._channel.close()
-            raise self._busy(answer.get("by") or {})
+            raise self._busy(answer.get("by"))
+        threading.Thread(target=_keep_alive, args=(self._channel, self._released), daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._released.set()
         self._channel.close()
-
-    def _read_answer(self) -> dict[str, object]:
-        line = b""
-        while not line.endswith(b"\n") and (chunk := self._channel.recv(4096)):
-            line += chunk
-        host = self._agent.host
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise AgentError(
-                found=f"{host}: the agent's `hold` answered {line[-300:]!r}.",
-                needed="Whether the host's provisioning lock is held.",
-                next_step=f"Run the same command again for {host}, with --debug if it repeats.",
-                host=host,
-            )
-        return answer
 
     def _busy(self, holder: object) -> BusyError:
         host = self._agent.host
@@ -74,3 +68,10 @@ class ProvisionLock:
             next_step=f"Wait for {who} to finish, then run the same command again.",
             host=host,
         )
+
+
+def _keep_alive(channel: Channel, released: threading.Event) -> None:
+    # A channel that does not take the byte is closed or lost; whoever uses the connection will notice.
+    with contextlib.suppress(OSError):
+        while not released.wait(HEARTBEAT_SECONDS):
+            channel.sendall(b"\n")

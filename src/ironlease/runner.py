@@ -3,6 +3,9 @@
 ansible-runner writes its environment, its command line and its variables into its private data folder. That folder is
 therefore a temporary one that is removed at the end, Ansible gets an allow-listed environment, and what is kept of a
 run is the stream of :class:`TaskEvent` that this module hands out.
+
+Ansible runs under ``supervisor.py``, which ends it and all its workers and SSH connections when the run is cancelled,
+takes too long, or when this program is killed.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import ansible_runner
 import ansible_runner.interface
@@ -30,8 +35,21 @@ from ironlease.paths import Project
 # Longer than any provisioning should take (a driver build on a slow machine included); a hung play ends at last.
 PLAYBOOK_TIMEOUT_SECONDS = 3 * 3600
 MAX_FORKS = 32
+CANCEL_CHECK_SECONDS = 0.1
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
 # Nothing else of the user's environment reaches Ansible, so that no key or token in it can end up in a file.
-ENVIRONMENT_NAMES = ("HOME", "IRONLEASE_LAB", "LANG", "LC_ALL", "LOGNAME", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER")
+ENVIRONMENT_NAMES = (
+    "HOME",
+    "IRONLEASE_LAB",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "SSH_AUTH_SOCK",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+)
 
 EVENT_KINDS = {
     "runner_on_start": "started",
@@ -53,8 +71,8 @@ class PlaybookBrokenError(IronleaseError):
 class TaskEvent:
     """One step of one host's play.
 
-    ``kind`` is started, ok, failed, unreachable or skipped. ``results`` holds the module's result, or one for each
-    item of a loop; it is empty for a started task.
+    ``kind`` is started, ok, failed, unreachable or skipped, and ended (without a task) once Ansible has come to its own
+    end. ``results`` holds the module's result, or one for each item of a loop; it is empty for a started task.
     """
 
     host: str
@@ -110,27 +128,64 @@ def run(
             extravars={"target": "all"},
             cmdline=_command_line(playbook),
             forks=min(len(playbook.hosts), MAX_FORKS),
-            settings={"job_timeout": PLAYBOOK_TIMEOUT_SECONDS, "idle_timeout": 0},
+            settings={"idle_timeout": 0},
             event_handler=stream.receive,
-            cancel_callback=cancelled,
             quiet=True,
         )
-        with _become_password_file(playbook.become_password) as password_file:
+        with (
+            _become_password_file(playbook.become_password) as password_file,
+            _Leash(folder / "leash", cancelled) as leash,
+        ):
             # What ansible-runner itself added carries its events to us; the rest of our environment goes no further.
             own = {name: value for name, value in runner.config.env.items() if os.environ.get(name) != value}
             runner.config.env = own | _environment(project, folder, playbook, password_file)
+            runner.config.command = leash.tied(runner.config.command)
             try:
                 runner.run()
             finally:
                 _close_control_masters(folder / "cp")
-        status = str(runner.status)
-    if not stream.hosts_seen and status != "canceled":
+        status = leash.why_cut or str(runner.status)
+    if not stream.hosts_seen and not leash.why_cut:
         raise PlaybookBrokenError(
             found=f"Ansible ended ({status}) before it tried a host: {stream.words()}",
             needed="A playbook that Ansible can start.",
             next_step=f"ansible-playbook --syntax-check -i {playbook.inventory} {playbook.path}",
         )
     return status
+
+
+class _Leash:
+    """Keeps a named pipe open for as long as Ansible may run; ``why_cut`` says why it may not any more."""
+
+    def __init__(self, path: Path, cancelled: Callable[[], bool]) -> None:
+        self._path = path
+        self._cancelled = cancelled
+        self._ended = threading.Event()
+        self.why_cut: str | None = None
+
+    def tied(self, command: list[str]) -> list[str]:
+        """Return ``command`` as it runs under the supervisor."""
+        return [sys.executable, "-IS", str(SUPERVISOR), str(self._path), *command]
+
+    def __enter__(self) -> Self:
+        os.mkfifo(self._path, 0o600)
+        # For reading, too: opening for writing alone would wait for the supervisor.
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        self._watcher = threading.Thread(target=self._watch)
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        deadline = time.monotonic() + PLAYBOOK_TIMEOUT_SECONDS
+        while not self._ended.wait(CANCEL_CHECK_SECONDS):
+            self.why_cut = "canceled" if self._cancelled() else "timeout" if time.monotonic() > deadline else None
+            if self.why_cut:
+                break
+        os.close(self._descriptor)
 
 
 class _EventStream:
@@ -150,6 +205,9 @@ class _EventStream:
             self._lines.append(event["stdout"])
         if name == "playbook_on_handler_task_start":
             self._handler_tasks.add(data.get("task_uuid", ""))
+        if name == "playbook_on_stats":
+            for host in data.get("processed") or {}:
+                self._on_event(TaskEvent(host, "ended", None, "", ""))
         kind = EVENT_KINDS.get(name)
         if kind is not None:
             self.hosts_seen.add(data["host"])

@@ -77,6 +77,7 @@ class Host:
     tuning: Tuning = field(default_factory=Tuning)
     training_user: str = DEFAULT_TRAINING_USER
     index_url: str | None = None
+    apt_lock_wait_seconds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ def _host(path: Path, entry: RawHost) -> Host:
         tuning=read.tuning,
         training_user=read.training_user,
         index_url=read.index_url,
+        apt_lock_wait_seconds=read.apt_lock_wait_seconds,
     )
 
 

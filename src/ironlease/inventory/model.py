@@ -18,6 +18,7 @@ PREFIX = "ironlease_"
 # What a store may be; the scheme names the protocol, never a provider.
 _STORE_SCHEMES = ("s3", "file")
 _GIB_MAX = 4096
+_LOCK_WAIT_MAX_SECONDS = 24 * 3600
 DEFAULT_TRAINING_USER = "ironlease"
 
 
@@ -134,6 +135,11 @@ class HostVariables(Model):
         default=None,
         alias="ironlease_index_url",
         description="A mirror of the stack's own Python package index; hashes stay as they are",
+    )
+    apt_lock_wait_seconds: Annotated[int, Field(ge=0, le=_LOCK_WAIT_MAX_SECONDS)] | None = Field(
+        default=None,
+        alias="ironlease_apt_lock_wait_seconds",
+        description="How long somebody else's apt or dpkg is waited for (600)",
     )
 
 

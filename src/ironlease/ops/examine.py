@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from ironlease import footprint
 from ironlease.agent import Archive
-from ironlease.errors import UsageError, raise_all
+from ironlease.errors import UnreachableError, UsageError, raise_all
 from ironlease.finding import Finding
 from ironlease.inventory import Host
 from ironlease.ops.context import Context
 from ironlease.ops.hosts import Chosen
-from ironlease.ops.session import Session, open_session, target_of, wait_until_back
+from ironlease.ops.session import RETRY_PAUSE_SECONDS, Session, open_session, target_of, wait_until_back
 from ironlease.plan import Plan, resolve
 from ironlease.provision_lock import ProvisionLock
+from ironlease.ssh import is_unreachable
 from ironlease.stack import load
 
 
@@ -28,6 +31,7 @@ class Examined:
     plan: Plan
     key: str
     lock: ExitStack = field(default_factory=ExitStack)
+    was_away: bool = False
 
     @property
     def host(self) -> Host:
@@ -76,16 +80,25 @@ class Examiner:
         """Log into ``host``."""
         return open_session(self._context.project, self._chosen.inventory, host, self.archive, self._password)
 
-    def reopen(self, examined: Examined, limit_seconds: float) -> bool:
+    def reopen(self, examined: Examined, limit_seconds: float, cancelled: threading.Event) -> bool:
         """Wait for a host that went away, log in again and take its lock again; return whether that succeeded."""
         examined.close()
         target = target_of(self._context.project, self._chosen.inventory, examined.host)
-        if not wait_until_back(self._context.project, target, limit_seconds):
-            return False
-        examined.session = self.open(examined.host)
-        examined.lock = ExitStack()
-        examined.lock.enter_context(ProvisionLock(examined.session.agent, self._context.command))
-        return True
+        deadline = time.monotonic() + limit_seconds
+        while wait_until_back(self._context.project, target, deadline - time.monotonic(), cancelled):
+            try:
+                examined.session = self.open(examined.host)
+                examined.lock = ExitStack()
+                examined.lock.enter_context(ProvisionLock(examined.session.agent, self._context.command))
+            except UnreachableError as error:
+                # A host that is just booting, or just going down, lets somebody in and drops the connection.
+                if not is_unreachable(error):
+                    raise
+                cancelled.wait(RETRY_PAUSE_SECONDS)
+            else:
+                examined.was_away = True
+                return True
+        return False
 
     def _stack_of(self, host: Host) -> str:
         name = self._stack_name or host.stack

@@ -21,7 +21,10 @@ T = TypeVar("T")
 
 
 class Play:
-    """One run of the playbook. ``come_back`` waits for a host that was cut off and says whether it is back."""
+    """One run of the playbook.
+
+    ``come_back`` waits for a host that was cut off and says whether it is back. ``cancelled`` is set by Ctrl-C.
+    """
 
     def __init__(
         self,
@@ -29,13 +32,14 @@ class Play:
         chosen: Chosen,
         *,
         become_password: str | None,
-        come_back: Callable[[Examined, bool], bool],
+        come_back: Callable[[Examined], bool],
+        cancelled: threading.Event,
     ) -> None:
         self._context = context
         self._chosen = chosen
         self._become_password = become_password
         self._come_back = come_back
-        self._cancelled = threading.Event()
+        self._cancelled = cancelled
 
     def run(self, examined_hosts: list[Examined], *, check: bool) -> dict[str, Outcome]:
         """Run the roles on the hosts, as their plans say, and return each host's outcome."""
@@ -45,7 +49,7 @@ class Play:
 
             def wait_for_host(name: str) -> bool:
                 progress.update(name, role="connection", task="waiting for the host to come back", state="running")
-                return self._come_back(by_name[name], self._cancelled.is_set())
+                return self._come_back(by_name[name])
 
             outcomes = self._until_done_or_cancelled(
                 lambda: converge(
@@ -93,6 +97,8 @@ class Play:
     def _take(self, progress: Progress, event: TaskEvent, outcome: Outcome) -> None:
         if event.kind == "started":
             progress.update(event.host, role=event.role or "plan", task=event.task, changed=outcome.changed)
+            return
+        if event.kind == "ended":
             return
         if event.kind in {"failed", "unreachable"}:
             progress.update(event.host, changed=outcome.changed, state="failed")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ironlease import files, footprint, provision_record, ssh
-from ironlease.converge import RECONNECT_SECONDS, Outcome
+from ironlease.converge import MAX_RESUMES, RECONNECT_SECONDS, Outcome
 from ironlease.errors import ExitCode, IronleaseError, UnfinishedError, UnreachableError, UsageError
 from ironlease.inventory import Host
 from ironlease.ops import fleet, hosts, provision_report, seller_state
@@ -64,7 +65,10 @@ class _Provisioning:
         self._examiner = Examiner(context, chosen, stack=options.stack, password=self._password)
         self._reports = {host.name: HostReport(host.name) for host in chosen.hosts}
         self._open: dict[str, Examined] = {}
-        self._play = Play(context, chosen, become_password=self._password, come_back=self._come_back)
+        self._cancelled = threading.Event()
+        self._play = Play(
+            context, chosen, become_password=self._password, come_back=self._come_back, cancelled=self._cancelled
+        )
 
     def run(self) -> Result:
         """Do it all, and report on every host."""
@@ -78,6 +82,8 @@ class _Provisioning:
                 self._prove()
                 self._keep_records()
         finally:
+            # Whoever still waits for a host in another thread stops waiting.
+            self._cancelled.set()
             for examined in self._open.values():
                 examined.close()
         return provision_report.result(self._context, list(self._reports.values()), check=self._options.check)
@@ -90,7 +96,17 @@ class _Provisioning:
             self._reports[error.host or ""].errors.append(error)
 
     def _each(self, work: Callable[[Examined], T], items: list[Examined]) -> dict[str, T]:
-        answers, errors = fleet.each(items, lambda examined: examined.host.name, work)
+        def work_to_the_end(examined: Examined) -> T:
+            """Do the work; when the connection is lost in the middle, wait for the host and do it again."""
+            for _ in range(MAX_RESUMES):
+                try:
+                    return work(examined)
+                except ssh.ConnectionLostError as error:
+                    if isinstance(error, ssh.AnswerLateError) or not self._reopen(examined):
+                        raise
+            return work(examined)
+
+        answers, errors = fleet.each(items, lambda examined: examined.host.name, work_to_the_end)
         self._fail(errors)
         return answers
 
@@ -150,7 +166,10 @@ class _Provisioning:
         pending = [examined for examined in pending if examined.host.name in saved]
         if pending:
             outcomes = self._play.run(pending, check=False)
-            self._each(lambda examined: self._take(examined, outcomes[examined.host.name]), pending)
+            for name, outcome in outcomes.items():
+                self._take(name, outcome)
+            done = [examined for examined in pending if not self._reports[examined.host.name].errors]
+            self._each(lambda examined: self._confirm(examined, outcomes[examined.host.name]), done)
 
     def _agree(self, pending: list[Examined]) -> None:
         """Ask for agreement where the plan holds something that a person should have read."""
@@ -164,27 +183,34 @@ class _Provisioning:
             next_step="Run the same command again with --yes, or answer y on a terminal; nothing was changed.",
         )
 
-    def _come_back(self, examined: Examined, cancelled: bool) -> bool:
-        """Wait for a host that was cut off, log in again and take its lock again."""
+    def _reopen(self, examined: Examined) -> bool:
+        return self._examiner.reopen(examined, RECONNECT_SECONDS, self._cancelled)
+
+    def _come_back(self, examined: Examined) -> bool:
+        """Wait for a host that was cut off in the play; why it cannot come back is kept for the report."""
         try:
-            return self._examiner.reopen(examined, 0.0 if cancelled else RECONNECT_SECONDS)
+            return self._reopen(examined)
         except IronleaseError as error:
             self._fail(fleet.of_host(error, examined.host.name))
             return False
 
-    def _take(self, examined: Examined, outcome: Outcome) -> None:
-        """Take over what the roles reported, and confirm it by observing the host: the footprint that is then kept."""
-        name = examined.host.name
+    def _take(self, name: str, outcome: Outcome) -> None:
+        """Take over what the roles reported."""
         report = self._reports[name]
         report.changes.extend(outcome.changes)
-        report.errors.extend(outcome.failures)
-        if report.errors:
-            return
-        if outcome.resumes:
-            boot_id = examined.session.agent.ask("probe")["boot_id"]
-            report.reboots = int(boot_id != examined.probe["boot_id"])
+        report.undecided.extend(outcome.undecided)
+        # Why a host cannot come back is known better than that it did not.
+        if not report.errors:
+            report.errors.extend(outcome.failures)
+
+    def _confirm(self, examined: Examined, outcome: Outcome) -> None:
+        """Observe the host: only what was seen there becomes the footprint that is kept."""
+        name = examined.host.name
         document = outcome.recorder.document(examined.key)
         observation = examined.session.agent.ask("observe", document)
+        if examined.was_away:
+            boot_id = examined.session.agent.ask("probe")["boot_id"]
+            self._reports[name].reboots = int(boot_id != examined.probe["boot_id"])
         self._context.run_folder.write_json(f"hosts/{name}/footprint.json", document)
         self._context.run_folder.write_json(f"hosts/{name}/observation.json", observation)
         if not is_as_wanted(observation):
@@ -199,10 +225,7 @@ class _Provisioning:
         provision_report.show_plans(self._context, examined_hosts)
         outcomes = self._play.run(examined_hosts, check=True)
         for name, outcome in outcomes.items():
-            report = self._reports[name]
-            report.changes.extend(outcome.changes)
-            report.undecided.extend(outcome.undecided)
-            report.errors.extend(outcome.failures)
+            self._take(name, outcome)
 
     def _prove(self) -> None:
         """Collect each host's manifest and prove that it trains, where no proof of that very manifest is kept."""

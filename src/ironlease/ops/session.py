@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from ironlease.paths import Project
 from ironlease.ssh import Connection, Target, options
 
 RETRY_PAUSE_SECONDS = 1.0
+RETRY_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass
@@ -87,19 +89,19 @@ def _privilege(project: Project, connection: Connection, password: str | None) -
     return enrol.find_sudo(connection, password)[1]
 
 
-def wait_until_back(project: Project, target: Target, limit_seconds: float) -> bool:
+def wait_until_back(project: Project, target: Target, limit_seconds: float, cancelled: threading.Event) -> bool:
     """Wait until ``target`` can be logged into again; return whether it could within the limit.
 
     A host that shows another key is not the one that went away: HostKeyChangedError is raised at once.
     """
     deadline = time.monotonic() + limit_seconds
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not cancelled.is_set():
         try:
-            ssh.connect(target, project.known_hosts, timeout_seconds=10).close()
+            ssh.connect(target, project.known_hosts, timeout_seconds=RETRY_TIMEOUT_SECONDS).close()
         except UnreachableError as error:
             if not ssh.is_unreachable(error):
                 raise
-            time.sleep(RETRY_PAUSE_SECONDS)
+            cancelled.wait(RETRY_PAUSE_SECONDS)
         else:
             return True
     return False

@@ -75,6 +75,11 @@ class Case:
         """Whether our folder is on the host already. What lies in it is observed elsewhere, never assumed."""
         return (self.facts.peek("traces") or {}).get(OPT) is True
 
+    @cached_property
+    def was_begun(self) -> bool:
+        """Whether a provisioning began before: the seller's state is saved before the first change of ours."""
+        return (self.facts.peek("traces") or {}).get("/var/lib/ironlease") is True
+
     def mount_of(self, path: str) -> dict[str, Any] | None:
         """Return the file system that ``path`` would be written to; None when the probe does not know."""
         mounts = [entry for entry in self.facts.entries("mounts") if _holds(str(entry.get("path")), path)]

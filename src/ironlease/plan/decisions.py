@@ -62,11 +62,11 @@ def _host_base(case: Case) -> list[Decision]:
         ),
         Decision(
             key="host_base.apt_lock_wait_seconds",
-            value=APT_LOCK_WAIT_SECONDS,
+            value=apt_lock_wait_seconds(case),
             reason="an automatic upgrade after a first boot holds the lock for minutes, and ends by itself",
             evidence=f"probe: apt.locks has {len(case.facts.peek('apt.locks') or [])} entries",
-            source="default",
-            changes_with="nothing; it is the same everywhere",
+            source="default" if case.host.apt_lock_wait_seconds is None else "inventory",
+            changes_with=f"{variable_name('apt_lock_wait_seconds')} in the inventory",
         ),
         Decision(
             key="host_base.repair_dpkg",
@@ -81,6 +81,12 @@ def _host_base(case: Case) -> list[Decision]:
         *_time_sync(case),
         _user(case),
     ]
+
+
+def apt_lock_wait_seconds(case: Case) -> int:
+    """Return how long apt's and dpkg's locks are waited for."""
+    chosen = case.host.apt_lock_wait_seconds
+    return APT_LOCK_WAIT_SECONDS if chosen is None else chosen
 
 
 def _distribution_name(case: Case) -> str:

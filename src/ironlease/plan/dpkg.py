@@ -29,10 +29,11 @@ def judge(case: Case) -> list[Finding]:
         return [
             Finding(
                 code="dpkg-unfinished",
-                severity="note",
+                # Finishing somebody else's installation needs agreement; our own, cut off in an earlier run, does not.
+                severity="note" if case.was_begun else "warn",
                 found=f"dpkg was interrupted on {case.host.name}: {_shown(_broken(case)) or 'a transaction is open'}.",
                 needed="A package system without anything half-done.",
-                next_step="Nothing: `dpkg --configure -a` is run first, because it only finishes what was begun.",
+                next_step="Nothing else: `dpkg --configure -a` is run first; it only finishes what was begun.",
             )
         ]
     return [

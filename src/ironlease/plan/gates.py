@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 from ironlease import lease as leases
 from ironlease.errors import ExitCode
@@ -11,13 +12,14 @@ from ironlease.finding import Finding, Severity
 from ironlease.inventory import variable_name
 from ironlease.plan import dpkg, hardware
 from ironlease.plan.case import OPT, Case
-from ironlease.plan.decisions import APT_LOCK_WAIT_SECONDS
+from ironlease.plan.decisions import apt_lock_wait_seconds
 from ironlease.plan.estimate import BACKUP_MINUTES
 
 # Byte code comes on top of what the wheels hold: 0.96 GB for 0.80 GB were measured; the rest is room to breathe.
 ENVIRONMENT_OVERHEAD = 1.3
-# Packages, lists and logs beside the environment.
+# Packages, lists and logs beside the environment, and where they go.
 SYSTEM_BYTES = 1 << 30
+SYSTEM_FOLDER = "/var/cache/apt/archives"
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 
 
@@ -87,38 +89,46 @@ def _rights(case: Case) -> Iterator[Finding]:
 
 
 def _disk(case: Case) -> Iterator[Finding]:
-    needed = environment_bytes(case)
-    mount = case.mount_of(f"{OPT}/envs")
-    if mount is None:
+    environment, system = case.mount_of(f"{OPT}/envs"), case.mount_of(SYSTEM_FOLDER)
+    if environment is None or system is None:
         return
-    available = mount.get("available_bytes")
+    contents = f"for {case.stack.name}: the wheels and their content"
+    if environment is system:
+        yield from _room(case, environment, environment_bytes(case) + SYSTEM_BYTES, f"{contents}, and packages")
+    else:
+        yield from _room(case, environment, environment_bytes(case), contents)
+        yield from _room(case, system, SYSTEM_BYTES, "for the system's packages, lists and logs")
+
+
+def _room(case: Case, mount: dict[str, Any], needed: int, purpose: str) -> Iterator[Finding]:
+    path, available = mount.get("path"), mount.get("available_bytes")
     if not isinstance(available, int):
-        case.facts.missing["mounts.available_bytes"] = f"not known for {mount.get('path')}"
+        case.facts.missing["mounts.available_bytes"] = f"not known for {path}"
     elif mount.get("read_only") is True:
         yield Finding(
             code="disk-read-only",
             severity="block",
-            found=f"{mount.get('path')} on {case.host.name} is mounted read-only.",
-            needed=f"A file system under {OPT} that can be written.",
-            next_step=f"On the host: dmesg | grep -i 'remount' (a failing disk does that), mount {mount.get('path')}",
+            found=f"{path} on {case.host.name} is mounted read-only.",
+            needed="A file system that can be written.",
+            next_step=f"On the host: dmesg | grep -i 'remount' (a failing disk does that), mount {path}",
         )
     elif available < needed:
-        # With an environment there already the space may be taken by it; pip will say if it is not enough.
+        # Where we were before, the space may be taken by our own work; pip will say if it is not enough.
         severity: Severity = "warn" if case.was_provisioned else "block"
         yield Finding(
             code="disk-full",
             severity=severity,
-            found=f"{mount.get('path')} on {case.host.name} has {_gib(available)} free.",
-            needed=f"{_gib(needed)} for {case.stack.name}: the wheels, their content, and the system's packages.",
-            next_step=f"On the host: du -xh --max-depth=2 {mount.get('path')} | sort -h | tail -20",
+            found=f"{path} on {case.host.name} has {_gib(available)} free.",
+            needed=f"{_gib(needed)} {purpose}.",
+            next_step=f"On the host: du -xh --max-depth=2 {path} | sort -h | tail -20",
         )
 
 
 def environment_bytes(case: Case) -> int:
-    """Return the bytes that a new environment and the packages need while they are installed."""
+    """Return the bytes that a new environment needs while it is installed."""
     packages = case.stack.python.packages
     unpacked = sum(package.installed_bytes for package in packages)
-    return int(unpacked * ENVIRONMENT_OVERHEAD) + sum(package.download_bytes for package in packages) + SYSTEM_BYTES
+    return int(unpacked * ENVIRONMENT_OVERHEAD) + sum(package.download_bytes for package in packages)
 
 
 def _gib(size: int) -> str:
@@ -135,7 +145,7 @@ def _apt_locks(case: Case) -> Iterator[Finding]:
         severity="note",
         found=f"On {case.host.name} the package system is in use by {', '.join(holders)}.",
         needed="The lock of apt and dpkg.",
-        next_step=f"Nothing: provisioning waits up to {APT_LOCK_WAIT_SECONDS} s for it.",
+        next_step=f"Nothing: provisioning waits up to {apt_lock_wait_seconds(case)} s for it.",
     )
 
 

@@ -4,8 +4,9 @@ OpenSSH (through Ansible) and this package read the same ``known_hosts`` file, t
 same ``~/.ssh/config``, so that whatever one of them reaches the other reaches too.
 """
 
-from ironlease.ssh.connection import Channel, Completed, Connection
+from ironlease.ssh.connection import Channel, Completed, Connection, Started
 from ironlease.ssh.errors import (
+    AnswerLateError,
     ConnectionLostError,
     HostKeyChangedError,
     HostKeyUnknownError,
@@ -17,6 +18,7 @@ from ironlease.ssh.target import HostKey, Target
 
 __all__ = [
     "CONNECT_TIMEOUT_SECONDS",
+    "AnswerLateError",
     "Channel",
     "Completed",
     "Connection",
@@ -25,6 +27,7 @@ __all__ = [
     "HostKeyChangedError",
     "HostKeyUnknownError",
     "LoginRefusedError",
+    "Started",
     "Target",
     "connect",
     "fetch_host_key",

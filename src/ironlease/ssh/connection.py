@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import paramiko
 
-from ironlease.ssh.errors import ConnectionLostError
+from ironlease.ssh.errors import AnswerLateError, ConnectionLostError
 from ironlease.ssh.target import Target
 
 # A command's two-way stream, for those who keep one open.
@@ -38,6 +38,15 @@ class Completed:
     def stderr(self) -> str:
         """The error output as text."""
         return self.errors.decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Started:
+    """A command that goes on; ``ended`` is set when it has ended already, without a whole first line."""
+
+    channel: Channel
+    first_line: bytes
+    ended: Completed | None
 
 
 class Connection:
@@ -78,30 +87,45 @@ class Connection:
                 output, errors = _exchange(channel, stdin, timeout_seconds)
                 return Completed(channel.recv_exit_status(), output, errors)
 
-    def start(self, command: list[str]) -> Channel:
-        """Start ``command`` and return its channel; closing the channel closes the command's stdin."""
-        with self._guard("the command could not be started"):
+    def start(self, command: list[str], stdin: bytes, *, timeout_seconds: float) -> Started:
+        """Start ``command``, send ``stdin``, and wait for its first line; closing the channel closes its input.
+
+        Raises ConnectionLostError when the connection breaks or there is no line in time.
+        """
+        with self._guard(f"`{command[0]}` gave no answer within {timeout_seconds:.0f} s"):
             channel = self._transport.open_session(timeout=OPEN_TIMEOUT_SECONDS)
-            channel.settimeout(OPEN_TIMEOUT_SECONDS)
+            channel.settimeout(timeout_seconds)
             channel.exec_command(shlex.join(command))
-            return channel
+            _send(channel, stdin)
+            line = b""
+            while not line.endswith(b"\n") and (chunk := channel.recv(4096)):
+                line += chunk
+            if line.endswith(b"\n"):
+                return Started(channel, line, None)
+            if not channel.status_event.wait(timeout_seconds):
+                raise TimeoutError
+            if channel.recv_exit_status() == -1:
+                raise _ended_early()
+            return Started(channel, line, Completed(channel.recv_exit_status(), line, _read_all(channel.recv_stderr)))
 
     @contextlib.contextmanager
     def _guard(self, timed_out: str) -> Iterator[None]:
         try:
             yield
         except TimeoutError as error:
-            raise self._lost(timed_out) from error
+            raise AnswerLateError(
+                found=f"{self.target.name}: {timed_out}.",
+                needed="An answer in time: a host that is not overloaded, and a disk that works.",
+                next_step=f"On {self.target.name}: uptime; dmesg | tail, then run the same command again.",
+                host=self.target.name,
+            ) from error
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise self._lost(f"the connection broke ({error or type(error).__name__})") from error
-
-    def _lost(self, what: str) -> ConnectionLostError:
-        return ConnectionLostError(
-            found=f"{self.target.name}: {what}.",
-            needed="An SSH connection that lasts until the command has ended.",
-            next_step=f"Run the same command again; `ssh {self.target.address}` shows whether the host answers.",
-            host=self.target.name,
-        )
+            raise ConnectionLostError(
+                found=f"{self.target.name}: the connection broke ({error or type(error).__name__}).",
+                needed="An SSH connection that lasts until the command has ended.",
+                next_step=f"Run the same command again; `ssh {self.target.address}` shows whether the host answers.",
+                host=self.target.name,
+            ) from error
 
 
 def _read_all(receive: Callable[[int], bytes]) -> bytes:
@@ -111,11 +135,24 @@ def _read_all(receive: Callable[[int], bytes]) -> bytes:
     return b"".join(chunks)
 
 
-def _send_all(channel: Channel, data: bytes) -> None:
-    # A command that ends without reading all of its input is no failure of the connection.
-    with contextlib.suppress(OSError):
+def _send(channel: Channel, data: bytes) -> None:
+    try:
         channel.sendall(data)
+    except TimeoutError:
+        raise
+    except OSError:
+        # A command that ends without reading all of its input is no failure of the connection.
+        return
+
+
+def _send_all(channel: Channel, data: bytes) -> None:
+    _send(channel, data)
+    with contextlib.suppress(OSError):
         channel.shutdown_write()
+
+
+def _ended_early() -> EOFError:
+    return EOFError("the connection ended before the command did")
 
 
 def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
@@ -127,7 +164,8 @@ def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -
 
     def expire() -> None:
         expired.set()
-        channel.close()
+        with contextlib.suppress(OSError, EOFError):
+            channel.close()
 
     timer = threading.Timer(timeout_seconds, expire)
     timer.start()
@@ -145,5 +183,5 @@ def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -
     if expired.is_set():
         raise TimeoutError
     if not ended:
-        raise EOFError("the connection ended before the command did")
+        raise _ended_early()
     return stdout, errors

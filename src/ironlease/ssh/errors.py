@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ironlease.errors import IronleaseError, UnreachableError
+from ironlease.errors import ExitCode, IronleaseError, UnreachableError
 
 
 class HostKeyUnknownError(UnreachableError):
@@ -24,9 +24,16 @@ class LoginRefusedError(UnreachableError):
 
 
 class ConnectionLostError(UnreachableError):
-    """The connection broke while a command ran."""
+    """The connection broke while a command ran: the work is not finished, and running it again goes on."""
 
     code = "connection-lost"
+    exit_code = ExitCode.UNFINISHED
+
+
+class AnswerLateError(ConnectionLostError):
+    """A command on the host did not end in its time."""
+
+    code = "answer-late"
 
 
 def is_unreachable(error: IronleaseError) -> bool:

@@ -20,8 +20,10 @@ from ironlease.ssh.errors import HostKeyChangedError, HostKeyUnknownError, Login
 from ironlease.ssh.target import HostKey, Target
 
 CONNECT_TIMEOUT_SECONDS = 15.0
-# A host that vanished is noticed after about this long even when no data is expected.
+# A host that vanished is noticed although no data is expected: something is sent every few seconds, and the kernel ends
+# the connection when it is not acknowledged for as long as Ansible waits, instead of after a quarter of an hour.
 KEEPALIVE_SECONDS = 10
+SILENCE_SECONDS = 30
 
 # paramiko logs what it also raises, tracebacks included; the raised error is what a person gets to see.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -96,7 +98,7 @@ def _negotiate(target: Target, key_kinds: list[str] | None, timeout_seconds: flo
     deadline = time.monotonic() + timeout_seconds
     transport: paramiko.Transport | None = None
     try:
-        transport = paramiko.Transport(_open_socket(target, timeout_seconds))
+        transport = paramiko.Transport(_noticing_silence(_open_socket(target, timeout_seconds)))
         transport.banner_timeout = transport.handshake_timeout = timeout_seconds
         transport.auth_timeout = timeout_seconds
         if key_kinds:
@@ -158,6 +160,13 @@ def _open_socket(target: Target, timeout_seconds: float) -> socket.socket:
         return ours
     with ours:
         return _receive_socket(ours, process, timeout_seconds)
+
+
+def _noticing_silence(connection: socket.socket) -> socket.socket:
+    # Linux has the option; a connection through a proxy's pipe leaves it to the proxy.
+    if connection.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_SECONDS * 1000)
+    return connection
 
 
 def _receive_socket(channel: socket.socket, process: subprocess.Popen[bytes], timeout_seconds: float) -> socket.socket:

@@ -25,5 +25,14 @@ def parse(arguments: str) -> dict[str, str]:
         options.setdefault(name.strip().lower(), value.strip())
     jump = options.pop("proxyjump", "none")
     if jump != "none":
-        options.setdefault("proxycommand", shlex.join(["ssh", "-W", "%h:%p", jump]))
+        options.setdefault("proxycommand", shlex.join(_through(jump)))
     return options
+
+
+def _through(jump: str) -> list[str]:
+    """Return the command that connects through one or more jump hosts (``[user@]host[:port]``, separated by commas)."""
+    *before, last = jump.split(",")
+    # Its own connection is what notices that nobody answers any more.
+    alive = ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"]
+    hops = ["-J", ",".join(before)] if before else []
+    return ["ssh", *alive, *hops, "-W", "%h:%p", f"ssh://{last}"]

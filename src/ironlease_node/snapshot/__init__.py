@@ -89,7 +89,7 @@ def load(directory: Path) -> dict[str, Any]:
             code="seller-state-damaged",
             found=f"{directory} holds something that is not a whole seller's state: {damage}.",
             needed="The state from before the first change. It is never overwritten, as it cannot be made again.",
-            next_step=f"mv {directory} {directory}.damaged (then run again: the state as it is today is saved)",
+            next_step=f"mv {directory} {directory}.damaged (the state as it is today is saved in its place)",
         )
     return {
         "schema": SCHEMA,
@@ -143,7 +143,7 @@ def _require_room(directory: Path) -> None:
     available_bytes = status.f_bavail * status.f_frsize
     if available_bytes < NEEDED_BYTES:
         raise Refusal(
-            code="no-space",
+            code="disk-full",
             found=f"{available_bytes} bytes are free at {directory.parent}.",
             needed=f"{NEEDED_BYTES} bytes, to save the seller's state before anything is changed.",
             next_step=f"apt-get clean; df -h {directory.parent}",
@@ -152,8 +152,8 @@ def _require_room(directory: Path) -> None:
 
 def _not_written(directory: Path, error: OSError) -> Refusal:
     return Refusal(
-        code="no-space" if error.errno == errno.ENOSPC else "not-writable",
+        code="disk-full" if error.errno == errno.ENOSPC else "not-writable",
         found=f"The seller's state cannot be written to {directory}: {error.strerror or error!r}.",
         needed="A place that this user may write, with room for a copy of /etc.",
-        next_step=f"df -h {directory.parent}; ls -ld {directory.parent} (and run as root)",
+        next_step=f"df -h {directory.parent}; ls -ld {directory.parent} (and log in as root)",
     )

@@ -23,6 +23,8 @@ from pathlib import Path
 from ironlease_node import hold
 folder = Path(sys.argv[1])
 hold.lock_path = lambda: folder / hold.LOCK_NAME
+for name, value in json.loads(sys.argv[2]).items():
+    setattr(hold, name, value)
 hold.answer(json.loads(sys.stdin.readline()))
 """
 
@@ -31,12 +33,16 @@ hold.answer(json.loads(sys.stdin.readline()))
 def start(tmp_path):
     started = []
 
-    def run(who="anna@laptop", folder=tmp_path / "run", **options):
+    def run(who="anna@laptop", limits=None, **options):
         process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
+            [sys.executable, "-c", SCRIPT, str(tmp_path / "run"), json.dumps(limits or {})],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            **options,
         )
         started.append(process)
-        process.stdin.write(json.dumps({"who": who, "command": "invoke provision --host x"}).encode() + b"\n")
+        request = {"who": who, "command": "invoke provision --host x", "token": f"of {who}"}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
         return process
 
@@ -86,7 +92,7 @@ def test_bytes_on_stdin_do_not_free_it(start):
 
     with pytest.raises(subprocess.TimeoutExpired):
         first.wait(timeout=1)
-    assert said(start())["held"] is False
+    assert said(start("ben@desk"))["held"] is False
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
@@ -98,16 +104,84 @@ def test_death_of_the_holder_frees_it(start, number):
     first.wait(timeout=10)
 
     # The dead one's text is still in the file: a file without a lock is no lock.
-    assert said(start())["held"]
+    assert said(start("ben@desk"))["held"]
+
+
+def test_a_holder_that_hears_nothing_gives_it_back(start):
+    first = start(limits={"SILENCE_LIMIT_SECONDS": 1.0})
+    assert said(first)["held"]
+
+    assert first.wait(timeout=10) == 0
+    assert said(start("ben@desk"))["held"]
+
+
+def test_a_byte_now_and_then_keeps_it_beyond_the_limit(start):
+    first = start(limits={"SILENCE_LIMIT_SECONDS": 1.5})
+    assert said(first)["held"]
+    for _ in range(6):
+        time.sleep(0.5)
+        first.stdin.write(b"\n")
+        first.stdin.flush()
+
+    assert said(start("ben@desk"))["held"] is False
+    assert first.poll() is None
+
+
+def test_the_end_of_a_silent_holder_is_waited_for(start):
+    first = start(limits={"SILENCE_LIMIT_SECONDS": 4.0})
+    assert said(first)["held"]
+    time.sleep(1.5)
+
+    second = start("ben@desk", limits={"ALIVE_SECONDS": 1.0})
+
+    assert said(second)["held"]
+    assert first.wait(timeout=10) == 0
+
+
+def test_an_earlier_holder_of_the_same_command_makes_way(start):
+    first = start()
+    assert said(first)["held"]
+
+    second = start()
+
+    assert said(second)["held"]
+    assert first.wait(timeout=10) == -signal.SIGTERM
+
+
+def test_a_process_that_only_has_the_holders_old_number_is_left_alone(start, tmp_path):
+    first = start()
+    assert said(first)["held"]
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        lock = tmp_path / "run" / hold.LOCK_NAME
+        lock.write_text(json.dumps(json.loads(lock.read_text()) | {"pid": bystander.pid}))
+
+        second = start(limits={"POLL_SECONDS": 0.05})
+
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(timeout=1)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait(timeout=10)
 
 
 def test_death_of_the_session_frees_it_even_when_stdin_stays_open(tmp_path):
     """The holder's parent dies, and somebody else keeps the other end of its stdin open."""
     read_end, write_end = os.pipe()
-    os.write(write_end, b'{"who": "a", "command": "b"}\n')
+    os.write(write_end, b'{"who": "a", "command": "b", "token": "c"}\n')
     parent = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True)"
     session = subprocess.Popen(
-        [sys.executable, "-c", f"{parent}; import time; time.sleep(60)", sys.executable, "-c", SCRIPT, str(tmp_path)],
+        [
+            sys.executable,
+            "-c",
+            f"{parent}; import time; time.sleep(60)",
+            sys.executable,
+            "-c",
+            SCRIPT,
+            str(tmp_path),
+            "{}",
+        ],
         stdin=read_end,
         stdout=subprocess.PIPE,
     )
@@ -142,7 +216,7 @@ def test_unreadable_holder_is_still_a_holder(start, tmp_path):
     assert said(first)["held"]
     (tmp_path / "run" / hold.LOCK_NAME).write_text("{half")
 
-    assert said(start()) == {"held": False, "by": {}}
+    assert said(start("ben@desk")) == {"held": False, "by": {}}
 
 
 def test_root_and_users_have_their_own_files(monkeypatch):
@@ -165,7 +239,10 @@ def test_a_link_in_the_place_of_the_lock_is_refused(start, tmp_path):
     assert (tmp_path / "target").read_text() == "precious"
 
 
-@pytest.mark.parametrize("request_", [{}, {"who": "a"}, {"command": "b"}, {"who": "", "command": "b"}])
+@pytest.mark.parametrize(
+    "request_",
+    [{}, {"who": "a", "command": "b"}, {"command": "b", "token": "c"}, {"who": "", "command": "b", "token": "c"}],
+)
 def test_bad_request(request_):
     with pytest.raises(Refusal):
         hold.answer(request_)
@@ -175,7 +252,7 @@ def test_waiting_ends_with_the_parent():
     read_end, write_end = os.pipe()
     try:
         started = time.monotonic()
-        hold.wait_for_end(read_end, parent=os.getppid() + 1)
+        hold.wait_for_end(read_end, os.getppid() + 1, lambda: None)
         assert time.monotonic() - started < 1
     finally:
         os.close(read_end)

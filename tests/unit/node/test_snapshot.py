@@ -164,7 +164,7 @@ def test_a_full_disk_is_found_before_anything_is_written(gpu_server, tools, tmp_
     with pytest.raises(Refusal) as caught:
         snapshot.save(gpu_server, tools, tmp_path / "state" / "seller-state")
 
-    assert caught.value.code == "no-space"
+    assert caught.value.code == "disk-full"
     assert list((tmp_path / "state").iterdir()) == []
 
 
@@ -178,7 +178,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_nothing_half_done(gpu_server, too
     with pytest.raises(Refusal) as caught:
         snapshot.save(gpu_server, tools, tmp_path / "state" / "seller-state")
 
-    assert caught.value.code == "no-space"
+    assert caught.value.code == "disk-full"
     assert list((tmp_path / "state").iterdir()) == []
 
 

@@ -45,8 +45,14 @@ def test_a_bare_supported_host_has_no_finding(make_plan):
             "note",
             id="apt is busy",
         ),
-        pytest.param(broken("curl", "half-configured"), "dpkg-unfinished", "note", id="dpkg can go on"),
-        pytest.param({"apt.dpkg_interrupted": True}, "dpkg-unfinished", "note", id="dpkg has an open transaction"),
+        pytest.param(broken("curl", "half-configured"), "dpkg-unfinished", "warn", id="dpkg can go on"),
+        pytest.param({"apt.dpkg_interrupted": True}, "dpkg-unfinished", "warn", id="dpkg has an open transaction"),
+        pytest.param(
+            {"apt.dpkg_interrupted": True, "traces./var/lib/ironlease": True},
+            "dpkg-unfinished",
+            "note",
+            id="dpkg was cut off in a run of ours",
+        ),
         pytest.param(broken("curl", "half-installed"), "dpkg-broken", "block", id="dpkg cannot go on"),
         pytest.param(broken("curl", "reinst-required"), "dpkg-broken", "block", id="a package is in pieces"),
         pytest.param(broken("nvidia-dkms-580", "half-configured"), "dpkg-broken", "block", id="a driver is half built"),
@@ -120,6 +126,17 @@ def test_the_disk_is_the_one_that_holds_the_environment(make_plan):
 
     assert "disk-full" not in codes(make_plan({"mounts": [root, opt, other]}))
     assert "disk-full" in codes(make_plan({"mounts": [root, other]}))
+
+
+def test_the_system_needs_room_of_its_own_beside_a_disk_for_environments(make_plan):
+    opt = {"path": "/opt", "read_only": False, "available_bytes": 90 * GIB}
+
+    def plan(available_bytes):
+        return make_plan({"mounts": [{"path": "/", "read_only": False, "available_bytes": available_bytes}, opt]})
+
+    assert "disk-full" not in codes(plan(GIB))
+    (finding,) = [one for one in plan(GIB - 1).findings if one.code == "disk-full"]
+    assert finding.found.startswith("/ on node1 has")
 
 
 @pytest.mark.parametrize(
