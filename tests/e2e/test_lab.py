@@ -337,6 +337,21 @@ def test_a_host_that_does_not_boot_is_named_with_the_end_of_its_console(lab):
     assert failed.value.code == "lab-boot"
     assert failed.value.host == "lab2"
     assert "init" in failed.value.found
+    lab.down(["lab2"])
+
+
+def test_a_host_whose_base_was_removed_starts_fresh_and_says_so(lab, monkeypatch):
+    lab.reset(["lab2"])
+    inside(lab, "lab2", "touch /root/marker")
+    record = lab._host("lab2").folder / "machine.json"
+    record.write_text(record.read_text().replace(lab._host("lab2").machine().base, "0" * 16), encoding="utf-8")
+    said = []
+    monkeypatch.setattr(lab, "progress", said.append)
+
+    lab.up(["lab2"])
+
+    assert inside(lab, "lab2", "ls /root") == ""
+    assert any("lab2" in line and "fresh" in line for line in said)
 
 
 def test_a_host_that_is_off_cannot_be_entered(lab):

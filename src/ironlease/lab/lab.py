@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ironlease.errors import UsageError
-from ironlease.files import private_folder
+from ironlease.files import private_folder, read_json
 from ironlease.lab import base, connect, preconditions
 from ironlease.lab.cgroups import ROOT_NAME, ControlGroup, unified_mount
 from ironlease.lab.clients import LabClients
@@ -100,8 +100,9 @@ class Lab:
         preconditions.check()
         with self._locked():
             wanted = [self._host(name) for name in chosen]
-            asleep = [host for host in wanted if not host.is_running]
+            asleep = [host for host in wanted if not (host.is_running and self._is_whole(host))]
             if asleep:
+                self._stop(asleep)
                 self._boot(asleep, fresh=False, route_out=route_out, layer=layer)
             # Also those that a command started which was killed before they answered. One that has answered stays
             # as it is, even with its sshd broken since: what it needs is for the caller to find out.
@@ -249,6 +250,9 @@ class Lab:
         private_folder(self.instance.data_dir)
         self._network.start(inheritance.web_ports)
         if missing := [host for host in hosts if fresh or not self._is_whole(host)]:
+            for host in missing:
+                if host.folder.exists() and not fresh:
+                    self.progress(f"{host.name}: its files are incomplete, or their base was removed; it starts fresh")
             with exclusive(base.CACHE_LOCK, LOCK_SECONDS, self.progress):
                 self._create(missing, inheritance, layer)
         for host in hosts:
@@ -268,12 +272,7 @@ class Lab:
 
     def _is_whole(self, host: Host) -> bool:
         machine = host.machine()
-        if machine is None:
-            return False
-        if not base.base_folder(machine.base).is_dir():
-            self.progress(f"{host.name}: the base that it was made from has been removed; it starts fresh")
-            return False
-        return True
+        return machine is not None and base.base_folder(machine.base).is_dir()
 
     def _create(self, hosts: Sequence[Host], inheritance: Inheritance, layer: str | None) -> None:
         for note in inheritance.notes:
@@ -330,14 +329,18 @@ class Lab:
 
     def _purge(self) -> None:
         with exclusive(base.CACHE_LOCK, LOCK_SECONDS, self.progress):
-            base.remove_unused_bases({machine.base for machine in _machines_of_all_labs()}, self.progress)
+            base.remove_unused_bases(_bases_in_use(), self.progress)
             if not any(DATA_ROOT.glob("*")):
                 remove_tree(CACHE_ROOT)
 
 
-def _machines_of_all_labs() -> Iterator[Machine]:
-    group = ControlGroup(Path("/"), ROOT_NAME)
-    for folder in DATA_ROOT.glob("*/hosts/*"):
-        machine = Host(Instance(folder.parents[1].name), group, folder.name, "").machine()
-        if machine is not None:
-            yield machine
+def _bases_in_use() -> set[str]:
+    """Return the bases below all hosts of all labs on this computer, those of other versions of this program included.
+
+    Hence not through ``Machine``, which knows the record of this version alone.
+    """
+    used = set()
+    for path in DATA_ROOT.glob("*/hosts/*/machine.json"):
+        with contextlib.suppress(FileNotFoundError, ValueError):  # removed meanwhile, or half a host
+            used.add(str(read_json(path).get("base")))
+    return used
