@@ -73,7 +73,7 @@ def test_whatever_is_built_in_makes_another_base(other):
 
 
 def test_what_a_host_gets_at_its_start_makes_no_other_base():
-    pip = replace(RECIPE, inheritance=replace(INHERITANCE, host_files={}, bind_read_only=["/opt/wheels"]))
+    pip = replace(RECIPE, inheritance=replace(INHERITANCE, host_files={}, bind_read_only=["/srv/wheels"]))
 
     assert pip.digest == RECIPE.digest
 

@@ -15,7 +15,7 @@ from ironlease.lab.keys import LabKeys
 from ironlease.lab.layers import Layers
 
 KEYS = LabKeys(login_public="ssh-ed25519 LOGIN lab", host_public="ssh-ed25519 HOST lab")
-MACHINE = Machine(base="0123", layers=[], bind_read_only=["/opt/wheels"], route_out=True)
+MACHINE = Machine(base="0123", layers=[], bind_read_only=["/srv/wheels"], route_out=True)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_layer_takes_the_hosts_files_and_both_go_on_above_it(host, lower):
 
     assert (layers.folder("done") / "root/marker").exists()
     assert list(host.upper.iterdir()) == []
-    assert host.machine() == layers.machine_on("done") == Machine("0123", ["done"], ["/opt/wheels"], True)
+    assert host.machine() == layers.machine_on("done") == Machine("0123", ["done"], ["/srv/wheels"], True)
 
 
 def test_layers_pile_up_with_the_newest_first(host, lower):

@@ -15,7 +15,7 @@ TICKET = Ticket(
     namespace="/run/ironlease/lab/x/net/host-lab1",
     cgroup_mount="/sys/fs/cgroup",
     host_cgroup="ironlease-lab/x/host-lab1",
-    bind_read_only=["/opt/wheels"],
+    bind_read_only=["/srv/wheels"],
 )
 
 
@@ -37,9 +37,9 @@ def test_the_uppermost_layer_comes_first():
 
 
 def test_folders_are_bound_read_only_and_a_colon_is_no_separator():
-    command = nspawn_command(replace(TICKET, bind_read_only=["/opt/wheels", "/opt/a:b"]))
+    command = nspawn_command(replace(TICKET, bind_read_only=["/srv/wheels", "/srv/a:b"]))
 
-    assert [word for word in command if word.startswith("--bind")] == ["--bind-ro=/opt/wheels", "--bind-ro=/opt/a\\:b"]
+    assert [word for word in command if word.startswith("--bind")] == ["--bind-ro=/srv/wheels", "--bind-ro=/srv/a\\:b"]
 
 
 def test_nothing_of_the_computer_learns_of_the_host():
