@@ -170,22 +170,20 @@ class Console:
         self._stderr.flush()
         answer = sys.stdin.readline()
         if not answer:
-            raise UsageError(
-                code="no-answer",
-                found=f"The input ended at the question {question!r}.",
-                needed="An answer, or the flag that gives it.",
-                next_step="Run the same command again, with --help to see its flags.",
-            )
+            raise _no_answer(question)
         return answer.strip() or default
 
     def password(self, question: str) -> str:
         """Ask for a secret, which is not echoed and is masked in everything printed from now on.
 
-        Raises EOFError when there is no person to ask.
+        Raises EOFError when there is no person to ask, and UsageError when the input ends (Ctrl-D).
         """
         if not self.interactive:
             raise EOFError("no terminal to ask for a password on")
-        secret = getpass.getpass(f"{question} ", stream=self._stderr)
+        try:
+            secret = getpass.getpass(f"{question} ", stream=self._stderr)
+        except EOFError as error:
+            raise _no_answer(question) from error
         redact.register(secret)
         return secret
 
@@ -349,6 +347,15 @@ class _QuietConsole(RichConsole):
     def on_broken_pipe(self) -> None:
         self.quiet = True
         _write_nowhere(self.file)
+
+
+def _no_answer(question: str) -> UsageError:
+    return UsageError(
+        code="no-answer",
+        found=f"The input ended at the question {question!r}.",
+        needed="An answer, or the flag that gives it.",
+        next_step="Run the same command again, with --help to see its flags.",
+    )
 
 
 def _write_nowhere(stream: IO[str]) -> None:

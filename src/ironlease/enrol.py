@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ironlease import files, ssh
+from ironlease import files, redact, ssh
 from ironlease.agent import Privilege
 from ironlease.errors import ExitCode, UnreachableError, UsageError
 from ironlease.paths import Project
 from ironlease.ssh import Connection, HostKey, Target
 
 SCHEMA = "ironlease.enrolment/1"
+_SUDO_WORDS = 200
 
 
 class HostKeyRefusedError(UnreachableError):
@@ -181,6 +182,7 @@ def find_sudo(connection: Connection, password: str | None) -> tuple[str, Privil
     """
     if connection.run(["id", "-u"]).stdout.strip() == "0":
         return "root", Privilege.none()
+    refused = ""
     ways = [("passwordless", Privilege.sudo())]
     if password is not None:
         ways.append(("password", Privilege.sudo(password)))
@@ -188,11 +190,14 @@ def find_sudo(connection: Connection, password: str | None) -> tuple[str, Privil
         completed = connection.run([*privilege.prefix, "id", "-u"], stdin=privilege.stdin(b""))
         if completed.exit_status == 0 and completed.stdout.strip() == "0":
             return name, privilege
-    host = connection.target.name
+        refused = " ".join(redact.scrub(completed.stderr).split())[:_SUDO_WORDS]
+    host, user = connection.target.name, connection.target.user
     raise SudoMissingError(
-        found=f"{host}: {connection.target.user} is not root and sudo does not let it become root.",
+        found=f"{host}: {user} is not root, and sudo does not let it become root"
+        f"{' with the given password' if password is not None else ''}: {refused or 'it says nothing'}.",
         needed="Login as root, or a user with sudo (with a password: --password-file or a terminal).",
-        next_step=f"Set ansible_user: root for {host} in the inventory, or give {connection.target.user} sudo rights.",
+        next_step=f"Set ansible_user: root for {host} in the inventory, add --password-file FILE with the right "
+        f"password, or give {user} sudo rights.",
         host=host,
     )
 

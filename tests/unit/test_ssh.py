@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from ironlease import enrol, ssh
@@ -191,11 +192,52 @@ def test_a_proxy_command_may_pass_the_connected_socket(project, target, tmp_path
         assert connection.run(["echo", "through"]).stdout == "through\n"
 
 
-def test_a_proxy_command_that_fails_says_why(target):
-    options = {"proxycommand": "sh -c 'echo no route here >&2; exit 1'", "proxyusefdpass": "yes"}
+@pytest.mark.parametrize("passes_the_socket", ["yes", "no"])
+def test_a_proxy_command_that_fails_says_why(target, passes_the_socket):
+    options = {"proxycommand": "sh -c 'echo no route here >&2; exit 1'", "proxyusefdpass": passes_the_socket}
 
     with pytest.raises(UnreachableError, match="no route here"):
         ssh.fetch_host_key(replace(target, options=options), timeout_seconds=5)
+
+
+PIPE = """
+import os, select, socket, sys
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5)
+ways = {0: connection.sendall, connection.fileno(): lambda data: os.write(1, data)}
+while True:
+    for source in select.select(list(ways), [], [])[0]:
+        if not (data := os.read(source, 65536)):
+            sys.exit(0)
+        ways[source](data)
+"""
+
+
+@pytest.mark.usefixtures("pinned")
+def test_a_proxy_command_may_be_the_connection_itself(project, target, tmp_path):
+    (tmp_path / "pipe.py").write_text(PIPE)
+    options = {"proxycommand": f"{sys.executable} {tmp_path}/pipe.py %h %p"}
+
+    with ssh.connect(replace(target, options=options), project.known_hosts) as connection:
+        assert connection.run(["echo", "through"]).stdout == "through\n"
+
+
+@pytest.mark.usefixtures("pinned")
+def test_the_key_that_was_accepted_is_known(project, target, tmp_path):
+    ssh_server.new_key(tmp_path, "stranger")
+    keys = (tmp_path / "stranger", tmp_path / "login_key")
+
+    with ssh.connect(replace(target, keys=keys), project.known_hosts) as connection:
+        assert connection.key_file == tmp_path / "login_key"
+
+
+@pytest.mark.usefixtures("pinned")
+def test_a_host_key_of_another_kind_is_a_changed_one(project, target, server):
+    server.host_key = paramiko.ECDSAKey.generate()
+
+    with pytest.raises(ssh.HostKeyChangedError) as caught:
+        ssh.connect(target, project.known_hosts)
+
+    assert _public(server.host_key).fingerprint in caught.value.found
 
 
 class TestPinning:

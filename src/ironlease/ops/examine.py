@@ -15,6 +15,7 @@ from ironlease.finding import Finding
 from ironlease.inventory import Host
 from ironlease.ops.context import Context
 from ironlease.ops.hosts import Chosen
+from ironlease.ops.passwords import Passwords
 from ironlease.ops.session import RETRY_PAUSE_SECONDS, Session, open_session, target_of, wait_until_back
 from ironlease.plan import Plan, resolve
 from ironlease.provision_lock import ProvisionLock
@@ -52,11 +53,11 @@ class Examined:
 class Examiner:
     """Opens hosts and examines them, all for one command."""
 
-    def __init__(self, context: Context, chosen: Chosen, *, stack: str | None, password: str | None) -> None:
+    def __init__(self, context: Context, chosen: Chosen, *, stack: str | None, passwords: Passwords) -> None:
         self._context = context
         self._chosen = chosen
         self._stack_name = stack
-        self._password = password
+        self._passwords = passwords
         self.archive = Archive.build(context.project)
 
     def examine(self, host: Host, *, lock: bool) -> Examined:
@@ -78,7 +79,7 @@ class Examiner:
 
     def open(self, host: Host) -> Session:
         """Log into ``host``."""
-        return open_session(self._context.project, self._chosen.inventory, host, self.archive, self._password)
+        return open_session(self._context.project, self._chosen.inventory, host, self.archive, self._passwords.given)
 
     def reopen(self, examined: Examined, limit_seconds: float, cancelled: threading.Event) -> bool:
         """Wait for a host that went away, log in again and take its lock again; return whether that succeeded."""

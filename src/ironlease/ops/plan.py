@@ -9,6 +9,7 @@ from ironlease.ops import fleet, hosts, provision_report
 from ironlease.ops.context import Context
 from ironlease.ops.enrol import FirstContact, enrol_hosts
 from ironlease.ops.examine import Examiner
+from ironlease.ops.passwords import Passwords
 from ironlease.ops.result import Result
 from ironlease.plan import Plan
 
@@ -31,8 +32,9 @@ def run(context: Context, *, host: list[str], group: str | None = None, stack: s
 
 def resolve(context: Context, chosen: hosts.Chosen, stack: str | None) -> tuple[dict[str, Plan], list[IronleaseError]]:
     """Return the plan of each chosen host as it is now, and what went wrong with others."""
-    enrolled, errors = enrol_hosts(context, chosen, FirstContact())
-    examiner = Examiner(context, chosen, stack=stack, password=None)
+    passwords = Passwords(context.console, None)
+    enrolled, errors = enrol_hosts(context, chosen, FirstContact(), passwords)
+    examiner = Examiner(context, chosen, stack=stack, passwords=passwords)
 
     def plan_of(one: Host) -> Plan:
         examined = examiner.examine(one, lock=False)

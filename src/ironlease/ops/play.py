@@ -12,7 +12,7 @@ from ironlease.converge import Outcome, converge
 from ironlease.ops.context import Context
 from ironlease.ops.examine import Examined
 from ironlease.ops.hosts import Chosen
-from ironlease.ops.session import target_of
+from ironlease.ops.passwords import Passwords
 from ironlease.runner import Playbook, TaskEvent
 
 PLAYBOOK = "provision-node.yml"
@@ -31,13 +31,13 @@ class Play:
         context: Context,
         chosen: Chosen,
         *,
-        become_password: str | None,
+        passwords: Passwords,
         come_back: Callable[[Examined], bool],
         cancelled: threading.Event,
     ) -> None:
         self._context = context
         self._chosen = chosen
-        self._become_password = become_password
+        self._passwords = passwords
         self._come_back = come_back
         self._cancelled = cancelled
 
@@ -69,10 +69,11 @@ class Play:
         variables: dict[str, dict[str, Any]] = {}
         for name, examined in by_name.items():
             self._context.run_folder.write_json(f"plans/{name}.json", examined.plan.to_json())
-            target = target_of(project, self._chosen.inventory, examined.host)
-            variables[name] = {"ansible_user": target.user}
-            if target.keys[0].exists():
-                variables[name]["ansible_ssh_private_key_file"] = str(target.keys[0])
+            connection = examined.session.connection
+            variables[name] = {"ansible_user": connection.target.user}
+            # Whatever let us in lets Ansible in: our own key, or the user's. A key of the SSH agent's needs no file.
+            if connection.key_file is not None:
+                variables[name]["ansible_ssh_private_key_file"] = str(connection.key_file)
         return Playbook(
             path=project.root / "playbooks" / PLAYBOOK,
             inventory=self._chosen.inventory,
@@ -80,7 +81,7 @@ class Play:
             plan_directory=self._context.run_folder.path / "plans",
             check=check,
             host_variables=variables,
-            become_password=self._become_password,
+            become_password=self._passwords.given,
         )
 
     def _until_done_or_cancelled(self, work: Callable[[], T]) -> T:

@@ -9,7 +9,8 @@ from ironlease.console import Table
 from ironlease.inventory import Host
 from ironlease.ops import fleet, hosts
 from ironlease.ops.context import Context
-from ironlease.ops.enrol import FirstContact, enrol_hosts, password
+from ironlease.ops.enrol import FirstContact, enrol_hosts
+from ironlease.ops.passwords import Passwords
 from ironlease.ops.result import Result
 from ironlease.ops.session import open_session
 
@@ -26,12 +27,12 @@ def run(
 ) -> Result:
     """Probe hosts; one that was never enrolled is enrolled first."""
     chosen = hosts.select(context, host, group)
-    enrolled, errors = enrol_hosts(context, chosen, FirstContact(fingerprint, password_file))
+    passwords = Passwords(context.console, password_file)
+    enrolled, errors = enrol_hosts(context, chosen, FirstContact(fingerprint), passwords)
     archive = Archive.build(context.project)
-    sudo_password = password(context, password_file)
 
     def probe(one: Host) -> dict[str, Any]:
-        session = open_session(context.project, chosen.inventory, one, archive, sudo_password)
+        session = open_session(context.project, chosen.inventory, one, archive, passwords.given)
         try:
             answer = session.agent.ask("probe")
         finally:

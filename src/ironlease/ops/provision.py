@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ironlease import files, footprint, provision_record, ssh
+from ironlease import stack as stacks
 from ironlease.converge import MAX_RESUMES, RECONNECT_SECONDS, Outcome
+from ironlease.enrol import Enrolment
 from ironlease.errors import ExitCode, IronleaseError, UnfinishedError, UnreachableError, UsageError
 from ironlease.inventory import Host
 from ironlease.ops import fleet, hosts, provision_report, seller_state
 from ironlease.ops.context import Context
-from ironlease.ops.enrol import FirstContact, enrol_hosts, password
+from ironlease.ops.enrol import FirstContact, enrol_hosts
 from ironlease.ops.examine import Examined, Examiner, is_as_wanted, observe, refuse_blocked
+from ironlease.ops.passwords import Passwords
 from ironlease.ops.play import Play
 from ironlease.ops.prove import prove
 from ironlease.ops.provision_report import HostReport
@@ -29,6 +32,7 @@ class Options:
     """What the user asked for."""
 
     contact: FirstContact
+    passwords: Passwords
     stack: str | None
     check: bool
     yes: bool
@@ -49,9 +53,13 @@ def run(
     disable_password_login: bool = False,
 ) -> Result:
     """Provision hosts: enrol, probe, plan, save the seller's state, converge, verify."""
-    contact = FirstContact(fingerprint, password_file, disable_password_login)
+    contact = FirstContact(fingerprint, disable_password_login)
+    passwords = Passwords(context.console, password_file)
+    if stack is not None:
+        # A name that is wrong for all hosts is refused before one of them is touched.
+        stacks.load(stack)
     chosen = hosts.select(context, host, group)
-    return _Provisioning(context, chosen, Options(contact, stack, check, yes, full)).run()
+    return _Provisioning(context, chosen, Options(contact, passwords, stack, check, yes, full)).run()
 
 
 class _Provisioning:
@@ -61,13 +69,12 @@ class _Provisioning:
         self._context = context
         self._chosen = chosen
         self._options = options
-        self._password = password(context, options.contact.password_file)
-        self._examiner = Examiner(context, chosen, stack=options.stack, password=self._password)
+        self._examiner = Examiner(context, chosen, stack=options.stack, passwords=options.passwords)
         self._reports = {host.name: HostReport(host.name) for host in chosen.hosts}
         self._open: dict[str, Examined] = {}
         self._cancelled = threading.Event()
         self._play = Play(
-            context, chosen, become_password=self._password, come_back=self._come_back, cancelled=self._cancelled
+            context, chosen, passwords=options.passwords, come_back=self._come_back, cancelled=self._cancelled
         )
 
     def run(self) -> Result:
@@ -118,7 +125,7 @@ class _Provisioning:
             strangers = [host for host in strangers if self._chosen.vouched_key(host.name) is not None]
         if strangers:
             chosen = hosts.Chosen(self._chosen.inventory, strangers, self._chosen.lab)
-            _, errors = enrol_hosts(self._context, chosen, self._options.contact)
+            _, errors = enrol_hosts(self._context, chosen, self._options.contact, self._options.passwords)
             self._fail(errors)
 
     def _is_enrolled(self, host: Host) -> bool:
@@ -126,11 +133,15 @@ class _Provisioning:
         pinned = ssh.pinned_keys(self._context.project.known_hosts, target)
         vouched = self._chosen.vouched_key(host.name)
         asked_again = self._options.contact.fingerprint is not None or self._options.contact.disable_password_login
-        return bool(pinned) and (vouched is None or vouched in pinned) and not asked_again
+        # A pinned key alone may be that of an enrolment that stopped at a wrong password.
+        record = Enrolment.load(self._context.project, host.name)
+        is_recorded = vouched is not None or (record is not None and record.user == target.user)
+        return bool(pinned) and (vouched is None or vouched in pinned) and is_recorded and not asked_again
 
     def _examine(self) -> None:
         """Log in, take the lock, probe, resolve the plan; refuse what the plan forbids."""
         ready = [host for host in self._chosen.hosts if not self._reports[host.name].errors]
+        self._ask_for_sudo(ready)
 
         def examine(host: Host) -> None:
             examined = self._open[host.name] = self._examiner.examine(host, lock=not self._options.check)
@@ -140,6 +151,14 @@ class _Provisioning:
 
         _, errors = fleet.each(ready, lambda host: host.name, examine)
         self._fail(errors)
+
+    def _ask_for_sudo(self, ready: list[Host]) -> None:
+        """Ask for sudo's password where enrolment found that it needs one; a question, so not from several threads."""
+        for host in ready:
+            target = target_of(self._context.project, self._chosen.inventory, host)
+            record = Enrolment.load(self._context.project, host.name)
+            if record is not None and record.user == target.user and record.sudo == "password":
+                self._options.passwords.for_sudo(target)
 
     def _not_as_wanted(self) -> list[Examined]:
         """Return the hosts whose roles have to run: all that were not observed to be as wanted, thing by thing."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import paramiko
 
@@ -50,10 +51,14 @@ class Started:
 
 
 class Connection:
-    """An open, authenticated connection. Use it as a context manager."""
+    """An open, authenticated connection. Use it as a context manager.
 
-    def __init__(self, target: Target, transport: paramiko.Transport) -> None:
+    ``key_file`` is the private key that the host accepted; None when it was the SSH agent's, or a password.
+    """
+
+    def __init__(self, target: Target, transport: paramiko.Transport, key_file: Path | None = None) -> None:
         self.target = target
+        self.key_file = key_file
         self._transport = transport
 
     def __enter__(self) -> Connection:
@@ -121,7 +126,7 @@ class Connection:
             ) from error
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise ConnectionLostError(
-                found=f"{self.target.name}: the connection broke ({error or type(error).__name__}).",
+                found=f"{self.target.name}: the connection broke ({str(error) or type(error).__name__}).",
                 needed="An SSH connection that lasts until the command has ended.",
                 next_step=f"Run the same command again; `ssh {self.target.address}` shows whether the host answers.",
                 host=self.target.name,

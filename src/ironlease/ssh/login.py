@@ -7,9 +7,12 @@ import logging
 import shlex
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import paramiko
 
@@ -24,6 +27,7 @@ CONNECT_TIMEOUT_SECONDS = 15.0
 # the connection when it is not acknowledged for as long as Ansible waits, instead of after a quarter of an hour.
 KEEPALIVE_SECONDS = 10
 SILENCE_SECONDS = 30
+_WORDS_LENGTH = 300
 
 # paramiko logs what it also raises, tracebacks included; the raised error is what a person gets to see.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -67,15 +71,21 @@ def connect(
             next_step=f"invoke enrol --host {target.name}",
             host=target.name,
         )
-    transport = _negotiate(target, [key.kind for key in pinned], timeout_seconds)
+    try:
+        transport = _negotiate(target, [key.kind for key in pinned], timeout_seconds)
+    except UnreachableError as error:
+        if not isinstance(error.__cause__, paramiko.ssh_exception.IncompatiblePeer):
+            raise
+        # It has no key of the pinned kind any more: the key that it has is what the user must be told of.
+        transport = _negotiate(target, None, timeout_seconds)
     try:
         _compare_host_key(target, transport, pinned, known_hosts)
-        _log_in(target, transport, password)
+        key_file = _log_in(target, transport, password)
     except BaseException:
         transport.close()
         raise
     transport.set_keepalive(KEEPALIVE_SECONDS)
-    return Connection(target, transport)
+    return Connection(target, transport, key_file)
 
 
 def _compare_host_key(target: Target, transport: paramiko.Transport, pinned: list[HostKey], known_hosts: Path) -> None:
@@ -97,8 +107,10 @@ def _negotiate(target: Target, key_kinds: list[str] | None, timeout_seconds: flo
     """Open the transport up to the point where the host has shown its key."""
     deadline = time.monotonic() + timeout_seconds
     transport: paramiko.Transport | None = None
+    complaints: IO[bytes] | None = None
     try:
-        transport = paramiko.Transport(_noticing_silence(_open_socket(target, timeout_seconds)))
+        connection, complaints = _open_socket(target, timeout_seconds)
+        transport = paramiko.Transport(_noticing_silence(connection))
         transport.banner_timeout = transport.handshake_timeout = timeout_seconds
         transport.auth_timeout = timeout_seconds
         if key_kinds:
@@ -114,20 +126,33 @@ def _negotiate(target: Target, key_kinds: list[str] | None, timeout_seconds: flo
     except (OSError, EOFError, paramiko.SSHException) as error:
         if transport is not None:
             transport.close()
-        raise _unreachable(target, error, timeout_seconds) from error
+        in_time = time.monotonic() < deadline
+        raise _unreachable(target, error if in_time else TimeoutError(), timeout_seconds, _words(complaints)) from error
     return transport
 
 
-def _unreachable(target: Target, error: Exception, timeout_seconds: float) -> UnreachableError:
+def _words(complaints: IO[bytes] | None) -> str:
+    """Return what a proxy command has said of its trouble."""
+    if complaints is None:
+        return ""
+    complaints.seek(0)
+    return " ".join(complaints.read().decode(errors="replace").split())[-_WORDS_LENGTH:]
+
+
+def _unreachable(target: Target, error: Exception, timeout_seconds: float, words: str = "") -> UnreachableError:
     where = f"{target.address} port {target.port}"
-    if isinstance(error, ConnectionRefusedError):
+    if words:
+        code, what = "unreachable", f"{where} cannot be reached ({words})"
+    elif isinstance(error, ConnectionRefusedError):
         code, what = "port-closed", f"{where} refuses the connection"
-    elif isinstance(error, TimeoutError) or "banner" in str(error) or "timed out" in str(error).casefold():
+    elif isinstance(error, TimeoutError) or "timed out" in str(error).casefold():
         code, what = "timeout", f"{where} did not answer as an SSH server within {timeout_seconds:.0f} s"
+    elif "banner" in str(error):
+        code, what = "unreachable", f"{where} takes the connection and drops it, before it says that it speaks SSH"
     elif isinstance(error, socket.gaierror):
         code, what = "name-unknown", f"the name {target.address} cannot be resolved"
     else:
-        code, what = "unreachable", f"{where} cannot be reached ({error or type(error).__name__})"
+        code, what = "unreachable", f"{where} cannot be reached ({str(error) or 'the connection ended'})"
     return UnreachableError(
         code=code,
         found=f"{target.name}: {what}.",
@@ -140,26 +165,25 @@ def _unreachable(target: Target, error: Exception, timeout_seconds: float) -> Un
     )
 
 
-def _open_socket(target: Target, timeout_seconds: float) -> socket.socket:
+def _open_socket(target: Target, timeout_seconds: float) -> tuple[socket.socket, IO[bytes] | None]:
+    """Return the connected socket, and the file in which a proxy command complains while the connection lasts."""
     command = target.options.get("proxycommand")
     if not command or command == "none":
-        return socket.create_connection((target.address, target.port), timeout=timeout_seconds)
+        return socket.create_connection((target.address, target.port), timeout=timeout_seconds), None
     argv = shlex.split(command.replace("%h", target.address).replace("%p", str(target.port)).replace("%r", target.user))
+    passes_socket = target.options.get("proxyusefdpass", "no") == "yes"
     ours, theirs = socket.socketpair()
     ours.settimeout(timeout_seconds)
+    complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the proxy
     with theirs:
         process = subprocess.Popen(
-            argv,
-            stdin=theirs.fileno(),
-            stdout=theirs.fileno(),
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+            argv, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=complaints, start_new_session=True
         )
-    if target.options.get("proxyusefdpass", "no") != "yes":
+    if not passes_socket:
         # The proxy lives as long as the socket pair: closing our end is its end of file.
-        return ours
-    with ours:
-        return _receive_socket(ours, process, timeout_seconds)
+        return ours, complaints
+    with ours, complaints:
+        return _receive_socket(ours, process, complaints, timeout_seconds), None
 
 
 def _noticing_silence(connection: socket.socket) -> socket.socket:
@@ -169,7 +193,9 @@ def _noticing_silence(connection: socket.socket) -> socket.socket:
     return connection
 
 
-def _receive_socket(channel: socket.socket, process: subprocess.Popen[bytes], timeout_seconds: float) -> socket.socket:
+def _receive_socket(
+    channel: socket.socket, process: subprocess.Popen[bytes], complaints: IO[bytes], timeout_seconds: float
+) -> socket.socket:
     """Take the connected socket that a proxy passes (OpenSSH's ProxyUseFdpass)."""
     try:
         _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
@@ -177,23 +203,33 @@ def _receive_socket(channel: socket.socket, process: subprocess.Popen[bytes], ti
         process.kill()
         raise
     finally:
-        _, errors = process.communicate(timeout=timeout_seconds)
+        process.wait(timeout=timeout_seconds)
     if not descriptors:
-        raise OSError(errors.decode(errors="replace").strip() or "the proxy command passed no connection")
+        raise OSError(_words(complaints) or "the proxy command passed no connection")
     return socket.socket(fileno=descriptors[0])
 
 
-def _log_in(target: Target, transport: paramiko.Transport, password: str | None) -> None:
+@dataclass(frozen=True)
+class _Attempt:
+    """One way to log in; ``label`` says which, ``key_file`` is set for a key that lies in a file."""
+
+    label: str
+    make: Callable[[], object]
+    key_file: Path | None = None
+
+
+def _log_in(target: Target, transport: paramiko.Transport, password: str | None) -> Path | None:
+    """Log in, and return the key file that was accepted."""
     refused: list[str] = []
-    for label, attempt in _attempts(target, transport, password, refused):
+    for attempt in _attempts(target, transport, password, refused):
         try:
-            attempt()
+            attempt.make()
         except paramiko.AuthenticationException:
-            refused.append(label)
+            refused.append(attempt.label)
         except (paramiko.SSHException, EOFError, OSError) as error:
             raise _unreachable(target, error, CONNECT_TIMEOUT_SECONDS) from error
         if transport.is_authenticated():
-            return
+            return attempt.key_file
     tried = ", ".join(refused) or "nothing, there is no key"
     raise LoginRefusedError(
         found=f"{target.name} refuses the login of {target.user}: tried {tried}.",
@@ -208,7 +244,7 @@ def _log_in(target: Target, transport: paramiko.Transport, password: str | None)
 
 def _attempts(
     target: Target, transport: paramiko.Transport, password: str | None, refused: list[str]
-) -> Iterator[tuple[str, Callable[[], object]]]:
+) -> Iterator[_Attempt]:
     """Yield what to try, by name: our keys, the agent's, the user's default keys, the password.
 
     A key file that cannot be read is put into ``refused`` with the reason.
@@ -216,25 +252,25 @@ def _attempts(
     yield from _key_file_attempts(target, transport, list(target.keys), refused)
     if target.options.get("identitiesonly") != "yes":
         for agent_key in paramiko.Agent().get_keys():
-            label = f"the agent's {agent_key.get_name()}"
-            yield label, functools.partial(transport.auth_publickey, target.user, agent_key)
+            login = functools.partial(transport.auth_publickey, target.user, agent_key)
+            yield _Attempt(f"the agent's {agent_key.get_name()}", login)
         defaults = [Path.home() / ".ssh" / name for name in ("id_ed25519", "id_ecdsa", "id_rsa")]
         yield from _key_file_attempts(target, transport, defaults, refused)
     if password is not None:
         redact.register(password)
-        yield "the password", functools.partial(transport.auth_password, target.user, password)
+        yield _Attempt("the password", functools.partial(transport.auth_password, target.user, password))
 
 
 def _key_file_attempts(
     target: Target, transport: paramiko.Transport, paths: list[Path], refused: list[str]
-) -> Iterator[tuple[str, Callable[[], object]]]:
+) -> Iterator[_Attempt]:
     for path in filter(Path.exists, paths):
         try:
             key = paramiko.PKey.from_path(path)
         except (paramiko.SSHException, ValueError, TypeError) as error:
             refused.append(f"{path} (cannot be read: {error})")
         else:
-            yield str(path), functools.partial(transport.auth_publickey, target.user, key)
+            yield _Attempt(str(path), functools.partial(transport.auth_publickey, target.user, key), path)
 
 
 def user_options(address: str) -> dict[str, str]:
