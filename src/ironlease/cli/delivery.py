@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
+from ironlease import redact
 from ironlease.console import Console, as_typed
 from ironlease.errors import ExitCode, IronleaseError, UnfinishedError
 from ironlease.ops.result import Result
@@ -52,7 +53,7 @@ def guarded(work: Callable[[], Result], crash_folder: Callable[[], RunFolder], *
     except Exception as error:  # noqa: BLE001 - the one place that turns a crash into words
         trace = traceback.format_exc()
         if debug:
-            sys.stderr.write(trace)
+            sys.stderr.write(redact.scrub(trace))
         return Result.refused(_crash(error, _keep_trace(trace, crash_folder)))
 
 

@@ -14,7 +14,7 @@ from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
 from invoke.program import Program as InvokeProgram
 
-from ironlease import __version__
+from ironlease import __version__, redact
 from ironlease.cli import completion, pages
 from ironlease.cli.declaration import Flag, FlagArgument, Task
 from ironlease.cli.delivery import deliver, guarded, interrupt_on_signals, reserved_stdout
@@ -146,9 +146,18 @@ def _load_tasks(project: Project) -> ModuleType:
     return module
 
 
+class _ScrubbedFormatter(logging.Formatter):
+    """Libraries log what they were given, secrets included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact.scrub(super().format(record))
+
+
 def _set_up_logging(*, debug: bool) -> None:
     if debug:
-        logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s: %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(_ScrubbedFormatter("%(asctime)s %(name)s: %(message)s"))
+        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
     else:
         # Otherwise Python prints the warnings of libraries, in the middle of our own words.
         logging.getLogger().addHandler(logging.NullHandler())

@@ -16,7 +16,9 @@ from ironlease.ops.context import Context
 from ironlease.ops.result import Result
 
 TOOL_TIMEOUT_SECONDS = 900
-_SHELL_SCRIPTS = ("invoke", ".ci/run", "src/ironlease/cli/completions/invoke.bash")
+# Shell scripts whose names do not say so; those called *.sh and *.bash are found.
+_SHELL_SCRIPTS = ("invoke", ".ci/run")
+_NOT_OURS = {".venv", ".ansible", "runs", "state"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def _checks(root: Path) -> dict[str, Callable[[], tuple[str, str]]]:
         "mypy": ["mypy"],
         "yamllint": ["yamllint", "--strict", "."],
         "ansible-lint": ["ansible-lint", "--offline", "--nocolor", "-q"],
-        "shellcheck": ["shellcheck", *_SHELL_SCRIPTS],
+        "shellcheck": ["shellcheck", *shell_scripts(root)],
     }
     checks = {tool: _command_check(root, command) for tool, command in commands.items()}
     return {**checks, "lock files": lambda: check_locks(root)}
@@ -93,6 +95,12 @@ def _command_check(root: Path, command: list[str]) -> Callable[[], tuple[str, st
         return ("pass" if done.returncode == 0 else "fail"), done.stdout.strip()
 
     return check
+
+
+def shell_scripts(root: Path) -> list[str]:
+    """Return the paths of the project's shell scripts, relative to its root."""
+    found = (path.relative_to(root) for ending in ("sh", "bash") for path in root.rglob(f"*.{ending}"))
+    return [*_SHELL_SCRIPTS, *sorted(str(path) for path in found if path.parts[0] not in _NOT_OURS)]
 
 
 def check_locks(root: Path) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -65,6 +66,8 @@ def _run_to_its_end(context: Context, command: list[str]) -> int:
     with subprocess.Popen(
         command,
         cwd=context.project.root,
+        # The tests look at messages as they are before they are fitted to what was typed.
+        env={name: value for name, value in os.environ.items() if name != "IRONLEASE_COMMAND"},
         stdin=subprocess.DEVNULL,
         # In a process group of its own, so that Ctrl-C on a terminal does not interrupt it a second time.
         process_group=0,

@@ -84,3 +84,11 @@ def test_a_tool_that_did_not_run_is_unknown(
     monkeypatch.setattr(lint, "TOOL_TIMEOUT_SECONDS", 2)
 
     assert lint._command_check(tmp_path, command)()[0] == verdict
+
+
+def test_shell_scripts_are_found_except_in_what_is_not_ours(tmp_path: Path) -> None:
+    for name in ("roles/x/files/a.sh", "b.bash", ".venv/bin/c.sh", "runs/d.sh"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert lint.shell_scripts(tmp_path) == ["invoke", ".ci/run", "b.bash", "roles/x/files/a.sh"]
