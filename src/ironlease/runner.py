@@ -36,6 +36,7 @@ from ironlease.paths import Project
 PLAYBOOK_TIMEOUT_SECONDS = 3 * 3600
 MAX_FORKS = 32
 CANCEL_CHECK_SECONDS = 0.1
+PIPE_CHECK_SECONDS = 0.02
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 # Nothing else of the user's environment reaches Ansible, so that no key or token in it can end up in a file.
 ENVIRONMENT_NAMES = (
@@ -133,12 +134,12 @@ def run(
             quiet=True,
         )
         with (
-            _become_password_file(playbook.become_password) as password_file,
+            _become_password_pipe(folder / "become", playbook.become_password) as become_password,
             _Leash(folder / "leash", cancelled) as leash,
         ):
             # What ansible-runner itself added carries its events to us; the rest of our environment goes no further.
             own = {name: value for name, value in runner.config.env.items() if os.environ.get(name) != value}
-            runner.config.env = own | _environment(project, folder, playbook, password_file)
+            runner.config.env = own | _environment(project, folder, playbook, become_password)
             runner.config.command = leash.tied(runner.config.command)
             try:
                 runner.run()
@@ -259,22 +260,35 @@ def _command_line(playbook: Playbook) -> str:
 
 
 @contextlib.contextmanager
-def _become_password_file(password: str | None) -> Iterator[str | None]:
-    """Yield a path from which Ansible can read the password although it is in no file, variable or argument."""
+def _become_password_pipe(path: Path, password: str | None) -> Iterator[Path | None]:
+    """Yield a path from which Ansible can read the password once, although it is in no file, variable or argument."""
     if password is None:
         yield None
         return
-    descriptor = os.memfd_create("become-password", 0)
+    os.mkfifo(path, 0o600)
+    over = threading.Event()
+    writer = threading.Thread(target=_write_once, args=(path, password.encode() + b"\n", over))
+    writer.start()
     try:
-        os.write(descriptor, password.encode() + b"\n")
-        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+        yield path
     finally:
-        os.close(descriptor)
+        over.set()
+        writer.join()
 
 
-def _environment(
-    project: Project, folder: Path, playbook: Playbook, become_password_file: str | None
-) -> dict[str, str]:
+def _write_once(path: Path, data: bytes, over: threading.Event) -> None:
+    while not over.wait(PIPE_CHECK_SECONDS):
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            # Nobody has opened it for reading yet.
+            continue
+        with os.fdopen(descriptor, "wb") as pipe:
+            pipe.write(data)
+        return
+
+
+def _environment(project: Project, folder: Path, playbook: Playbook, become_password: Path | None) -> dict[str, str]:
     environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     ssh_options = (
         "ControlMaster=auto",
@@ -300,8 +314,8 @@ def _environment(
     }
     if playbook.plan_directory is not None:
         environment["IRONLEASE_PLAN_DIR"] = str(playbook.plan_directory)
-    if become_password_file is not None:
-        environment["ANSIBLE_BECOME_PASSWORD_FILE"] = become_password_file
+    if become_password is not None:
+        environment["ANSIBLE_BECOME_PASSWORD_FILE"] = str(become_password)
     return environment
 
 
