@@ -2,8 +2,8 @@
 """Give each host of a play its plan, as the fact ``plan``, and the agent's file, as the fact ``agent_archive``.
 
 When our own command runs the play, the plans lie in the folder that ``$IRONLEASE_PLAN_DIR`` names, and nothing is asked
-of the host. Plain `ansible-playbook` has no such folder: the host is then probed over the play's own connection, and the plan is
-resolved here, by the same code.
+of the host. Plain `ansible-playbook` has no such folder: the host is then probed over the play's own connection, and
+the plan is resolved here, by the same code.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ActionModule(ActionBase):
         """Run the agent's probe on the host, from a temporary folder that is removed at the end."""
         folder = self._make_tmp_path()
         try:
-            remote = self._transfer_file(str(archive), self._connection._shell.join_path(folder, "agent.pyz"))
+            remote = self._transfer_file(str(archive), f"{folder}/agent.pyz")
             self._fixup_perms2((folder, remote))
             argv = ["timeout", str(PROBE_TIMEOUT_SECONDS), PYTHON, "-I", remote, "probe"]
             answer = self._low_level_execute_command(shlex.join(argv))
@@ -122,9 +122,9 @@ def resolved_plan(sources: list[Path], host: str, probe: dict[str, Any], agent_s
 
     Raises UsageError for whatever is wrong in inventory or stack.
     """
-    # These need more of the environment than a stored plan does.
-    from ironlease import inventory, stack
-    from ironlease.plan import resolve
+    # These need libraries that an Ansible from elsewhere lacks; a stored plan does without.
+    from ironlease import inventory, stack  # noqa: PLC0415
+    from ironlease.plan import resolve  # noqa: PLC0415
 
     member = next(
         (member for source in sources for member in inventory.load(source).hosts if member.name == host), None

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Print what a new login session and /dev/shm really have, as JSON. Runs as root and changes nothing.
 
-Takes one argument, a JSON object: `limits` (name -> number or "unlimited") and `shm_size` (as mount(8) takes it, or "").
+Takes one argument, a JSON object: `limits` (name -> number or "unlimited") and `shm_size` (as mount(8) takes it).
 A limit is wrong when a PAM session of an unprivileged user has another one although the kernel would let root give
 the wanted one: a container without CAP_SYS_RESOURCE may not raise a limit, whatever a file says.
 """
@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the mount point itself
 SESSION_USER = "nobody"
 SESSION_TIMEOUT_SECONDS = 30
 UNITS_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -29,14 +30,15 @@ def main():
     wanted = json.loads(sys.argv[1])
     limits = {name: as_rlimit(name, value) for name, value in wanted["limits"].items()}
     session = session_limits(sorted(limits))
+    shared_memory = os.statvfs(SHARED_MEMORY)
     evidence = {
         "session": {name: session[name][0] for name in limits},
         "wrong": [name for name, value in limits.items() if session[name][0] != value and may_have(name, value)],
         "not_permitted": [name for name, value in limits.items() if not may_have(name, value)],
-        "shm_bytes": os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize,
+        "shm_bytes": shared_memory.f_blocks * shared_memory.f_frsize,
         "shm_wanted_bytes": as_bytes(wanted["shm_size"]),
     }
-    print(json.dumps(evidence))
+    sys.stdout.write(json.dumps(evidence) + "\n")
 
 
 def as_rlimit(name, value):
