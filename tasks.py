@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from ironlease.cli.declaration import Flag, Group, Hosts, OneHost, StackName, namespace_of, task
+from ironlease.cli.declaration import HOSTS, Flag, Group, Hosts, OneHost, StackName, namespace_of, task
 from ironlease.ops.context import Context
 from ironlease.ops.result import Result
 
@@ -55,7 +55,7 @@ def init(
     )
 
 
-@task(example="invoke provision --host node1,node2", needs=["ssh"])
+@task(example="invoke provision --host node1,node2", needs=[HOSTS])
 def provision(
     context: Context,
     *,
@@ -90,7 +90,7 @@ def provision(
     )
 
 
-@task(example="invoke enrol --host node1 --fingerprint SHA256:...", needs=["ssh"])
+@task(example="invoke enrol --host node1 --fingerprint SHA256:...", needs=[HOSTS])
 def enrol(
     context: Context,
     *,
@@ -117,7 +117,7 @@ def enrol(
     )
 
 
-@task(example="invoke probe --host node1 --json", needs=["ssh"])
+@task(example="invoke probe --host node1 --json", needs=[HOSTS])
 def probe(
     context: Context,
     *,
@@ -135,7 +135,7 @@ def probe(
     return operation.run(context, host=list(host), group=group, fingerprint=fingerprint, password_file=password_file)
 
 
-@task(example="invoke plan --host node1", needs=["ssh"])
+@task(example="invoke plan --host node1", needs=[HOSTS])
 def plan(context: Context, *, host: Hosts = (), group: Group = None, stack: StackName = None) -> Result:
     """Show what provision would decide and change, and how long it would take."""
     from ironlease.ops import plan as operation
@@ -143,7 +143,7 @@ def plan(context: Context, *, host: Hosts = (), group: Group = None, stack: Stac
     return operation.run(context, host=list(host), group=group, stack=stack)
 
 
-@task(example="invoke explain --host node1 --key pytorch.packages", needs=["ssh"])
+@task(example="invoke explain --host node1 --key pytorch.packages", needs=[HOSTS])
 def explain(
     context: Context,
     *,
@@ -267,7 +267,7 @@ def lint(context: Context) -> Result:
     return operation.run(context)
 
 
-@task(name="bench.provision", example="invoke bench.provision --json", needs=["lab", "ssh"])
+@task(name="bench.provision", example="invoke bench.provision --json", needs=["lab"])
 def bench_provision(context: Context) -> Result:
     """Measure provisioning on lab hosts against a script and plain Ansible."""
     from ironlease.ops import bench_provision as operation

@@ -24,6 +24,9 @@ from ironlease.ops.result import Result
 
 Body = Callable[..., Result]
 
+# What a task needs that works on hosts: the tools to reach them, and to boot them when they are lab hosts.
+HOSTS = "hosts"
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -105,7 +108,7 @@ def task(*, example: str, name: str = "", needs: Sequence[str] = ()) -> Callable
     """Declare a task.
 
     ``name`` is the dotted name, by default the function's. ``needs`` names the groups of system tools that must be
-    there before the body runs, see :mod:`ironlease.system_packages`.
+    there before the body runs, see :mod:`ironlease.system_packages`, or is :data:`HOSTS`.
     """
 
     def declare(body: Body) -> Task:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from ironlease import system_packages
-from ironlease.cli.declaration import Task
+from ironlease.cli.declaration import HOSTS, Task
 from ironlease.cli.delivery import guarded
 from ironlease.ops import inventories
 from ironlease.ops.context import Context
@@ -25,12 +25,20 @@ def execute(task: Task, options: dict[str, Any], context: Context) -> Result:
 
 
 def _perform(task: Task, options: dict[str, Any], context: Context) -> Result:
-    needs = list(task.needs)
-    if "ssh" in needs and _means_the_lab(options, context):
-        needs.append("lab")
-    system_packages.ensure(context.console, needs, task=task.dotted_name)
+    system_packages.ensure(context.console, _tools(task, options, context), task=task.dotted_name)
     result: Result = task.body(context, **options)
     return result
+
+
+def _tools(task: Task, options: dict[str, Any], context: Context) -> list[str]:
+    """Return the groups of system tools: to reach hosts, and to boot them where they are lab hosts."""
+    if HOSTS not in task.needs:
+        return list(task.needs)
+    return [
+        *(need for need in task.needs if need != HOSTS),
+        "ssh",
+        *(["lab"] if _means_the_lab(options, context) else []),
+    ]
 
 
 def _means_the_lab(options: dict[str, Any], context: Context) -> bool:
