@@ -177,8 +177,9 @@ def test_a_closed_stdout_or_stderr_is_no_crash(environment: dict[str, str]) -> N
         assert done.returncode == ExitCode.OK, (closing, done.stderr)
 
 
-SLEEPING = """
-import sys, time
+# A program with one task, whose body stands in place of BODY.
+ONE_TASK = """
+import subprocess, sys, time
 from pathlib import Path
 from types import ModuleType
 from ironlease.cli.declaration import namespace_of, task
@@ -188,23 +189,41 @@ from ironlease.paths import Project
 from ironlease.ops.context import Context
 from ironlease.ops.result import Result
 
-@task(example="invoke sleep")
-def sleep(context: Context) -> Result:
-    '''Sleep.'''
-    try:
-        Path(sys.argv[-1]).touch()
-        sys.argv.pop()
-        time.sleep(60)
-    finally:
-        context.console.note("cleaned up")
+@task(example="invoke work")
+def work(context: Context) -> Result:
+    '''Work.'''
+    BODY
     return Result()
 
 tasks = ModuleType("tasks")
-tasks.GROUPS = {"Sleep": [sleep]}
+tasks.GROUPS = {"Work": [work]}
 tasks.namespace = namespace_of(tasks.GROUPS)
 interrupt_on_signals()
-Program(Project.here(), tasks).run(["invoke", "sleep", "--json"])
+Program(Project.here(), tasks).run(["invoke", "work", "--json"])
 """
+SLEEPING = ONE_TASK.replace(
+    "BODY",
+    """try:
+        Path(sys.argv[-1]).touch()
+        time.sleep(60)
+    finally:
+        context.console.note("cleaned up")""",
+)
+TALKING = ONE_TASK.replace("BODY", "subprocess.run(['echo', 'a child talks'], check=True)")
+
+
+def test_what_child_processes_print_is_not_on_stdout(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TALKING],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+    )
+
+    assert the_one_object(done.stdout)["ok"] is True
+    assert done.stderr == "a child talks\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

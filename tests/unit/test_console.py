@@ -79,6 +79,13 @@ def test_a_long_line_stays_one_line_and_square_brackets_are_only_text() -> None:
     assert streams.out.getvalue() == text + "\n"
 
 
+def test_without_a_terminal_a_table_is_as_wide_as_it_needs() -> None:
+    streams = Streams()
+    streams.console.table(Table(("host", "why"), [("node1", "word " * 25)]))
+
+    assert f"node1   {'word ' * 25}".rstrip() in streams.out.getvalue()
+
+
 def test_json_is_one_line_in_ascii() -> None:
     streams = Streams(json_mode=True)
     streams.console.json_object({"name": "机器"})
