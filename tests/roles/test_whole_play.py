@@ -53,16 +53,6 @@ def test_the_host_is_probed_provisioned_and_verified(ansible_playbook):
     assert changed(verified) == 0
 
 
-def test_verify_says_what_a_host_lacks(ansible_playbook, machine):
-    machine.run("mv", "/etc/ironlease/node.json", "/usr/local/bin/ironlease-node", "/root")
-
-    seen = ansible_playbook("verify-node.yml")
-
-    machine.shell("mv /root/node.json /etc/ironlease; mv /root/ironlease-node /usr/local/bin")
-    assert seen.returncode == 2
-    assert "The installed agent has the SHA-256" in seen.stdout
-
-
 def test_a_plan_that_was_promised_and_is_not_there_stops_the_host(ansible_playbook, tmp_path):
     ended = ansible_playbook("provision-node.yml", IRONLEASE_PLAN_DIR=str(tmp_path))
 
