@@ -113,6 +113,7 @@ _DESCRIBE = {
     "apt_packages": _apt_packages,
     "kernel_parameters": _listed,
     "python_environment": _listed,
+    "shared_memory": _listed,
     "systemd": _service,
     "systemd_service": _service,
 }

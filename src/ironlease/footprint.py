@@ -205,6 +205,10 @@ def _sysctl(arguments: Thing, result: Thing) -> list[Thing]:
     return [*live, *_file_content(arguments, result)]
 
 
+def _shared_memory(arguments: Thing, result: Thing) -> list[Thing]:
+    return [{"kind": "mount_size", "path": "/dev/shm", "size_bytes": result["size_bytes"]}]  # noqa: S108 - a mount
+
+
 def _python_environment(arguments: Thing, result: Thing) -> list[Thing]:
     packages = [{"name": item["name"], "version": item["version"]} for item in arguments["packages"]]
     python = arguments.get("python")
@@ -220,6 +224,7 @@ _TRANSLATORS: dict[str, Callable[[Thing, Thing], list[Thing]]] = {
     "group": _account("group", ("gid", "system")),
     "kernel_parameters": _sysctl,
     "python_environment": _python_environment,
+    "shared_memory": _shared_memory,
     "systemd": _unit,
     "systemd_service": _unit,
     "template": _file_content,

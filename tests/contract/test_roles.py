@@ -32,7 +32,7 @@ TASK_KEYWORDS = {
     *("timeout", "vars", "when"),
 }
 # They need a kernel or a running systemd, which a container build has not.
-NEEDS_A_BOOTED_HOST = {"kernel_parameters", "systemd", "systemd_service"}
+NEEDS_A_BOOTED_HOST = {"kernel_parameters", "shared_memory", "systemd", "systemd_service"}
 # verify.yml alone may run a program, because nothing else shows that the thing works.
 VERIFY_MODULES = {"command"}
 
@@ -256,7 +256,7 @@ def test_what_modules_share_with_the_agent_is_one_file():
     assert all(link.is_symlink() and link.resolve() == ROOT / "src" / "ironlease_node" / link.name for link in links)
 
 
-@pytest.mark.parametrize("name", ["apt_packages", "kernel_parameters", "python_environment"])
+@pytest.mark.parametrize("name", ["apt_packages", "kernel_parameters", "python_environment", "shared_memory"])
 def test_the_documentation_of_a_module_names_its_options(name):
     answer = subprocess.run(
         [

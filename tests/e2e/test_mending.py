@@ -7,6 +7,16 @@ import pytest
 pytestmark = pytest.mark.lab
 
 
+@pytest.fixture(scope="module")
+def provisioned(desk):
+    """A provisioned lab1 whose /dev/shm was too small, so that its size is managed too."""
+    desk.lab.up(["lab1"])
+    desk.inside("lab1", "mount -o remount,size=512M /dev/shm")
+    ended = desk.provision("lab1")
+    assert ended.exit_code == 0, ended.stdout + ended.stderr
+    return desk
+
+
 def break_package(thing):
     if thing["name"] == "python3.11":
         # Removing the interpreter would remove what everything else needs; half installed is broken enough.
@@ -19,6 +29,7 @@ def break_file(thing):
 
 
 BREAKERS = {
+    "mount_size": lambda thing: f"mount -o remount,size=64M {thing['path']}",
     "package": break_package,
     "file": break_file,
     "directory": lambda thing: f"chmod 0700 {thing['path']}",

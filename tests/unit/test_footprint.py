@@ -92,6 +92,11 @@ OWNED = {"mode": "0644", "owner": "root", "group": "root"}
             ],
         ),
         (
+            "shared_memory",
+            result({"size": "1G"}, size_bytes=1 << 30),
+            [{"kind": "mount_size", "path": "/dev/shm", "size_bytes": 1 << 30}],  # noqa: S108 - the mount point
+        ),
+        (
             "python_environment",
             result(
                 {

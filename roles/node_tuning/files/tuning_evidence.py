@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Print what a new login session and /dev/shm really have, as JSON. Runs as root and changes nothing.
+"""Print the limits that a new login session really has, as JSON. Runs as root and changes nothing.
 
-Takes one argument, a JSON object: `limits` (name -> number or "unlimited") and `shm_size` (as mount(8) takes it).
+Takes one argument, a JSON object: the wanted limits, by name a number or "unlimited".
 A limit is wrong when a PAM session of an unprivileged user has another one although the kernel would let root give
 the wanted one: a container without CAP_SYS_RESOURCE may not raise a limit, whatever a file says.
 """
@@ -12,10 +12,8 @@ import resource
 import subprocess
 import sys
 
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the mount point itself
 SESSION_USER = "nobody"
 SESSION_TIMEOUT_SECONDS = 30
-UNITS_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 # Runs inside the session: what getrlimit says there is what a training gets.
 ASK = (
     "import json, resource, sys; "
@@ -27,16 +25,12 @@ IN_KIB = {"as", "core", "data", "fsize", "memlock", "rss", "stack"}
 
 def main():
     """Print the evidence."""
-    wanted = json.loads(sys.argv[1])
-    limits = {name: as_rlimit(name, value) for name, value in wanted["limits"].items()}
+    limits = {name: as_rlimit(name, value) for name, value in json.loads(sys.argv[1]).items()}
     session = session_limits(sorted(limits))
-    shared_memory = os.statvfs(SHARED_MEMORY)
     evidence = {
         "session": {name: session[name][0] for name in limits},
         "wrong": [name for name, value in limits.items() if session[name][0] != value and may_have(name, value)],
         "not_permitted": [name for name, value in limits.items() if not may_have(name, value)],
-        "shm_bytes": shared_memory.f_blocks * shared_memory.f_frsize,
-        "shm_wanted_bytes": as_bytes(wanted["shm_size"]),
     }
     sys.stdout.write(json.dumps(evidence) + "\n")
 
@@ -68,16 +62,6 @@ def may_have(name, value):
     except (OSError, ValueError):
         os._exit(1)
     os._exit(0)
-
-
-def as_bytes(size):
-    """Return a size of mount(8) in bytes; a percentage is one of the machine's memory."""
-    if not size:
-        return None
-    if size.endswith("%"):
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return memory * int(size[:-1]) // 100
-    return int(size.rstrip("kKmMgG")) * UNITS_BYTES.get(size[-1].lower(), 1)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ironlease_node import environment, kernel_parameters
+from ironlease_node import environment, kernel_parameters, shared_memory
 from ironlease_node.host import Host, Unreadable
 from ironlease_node.observe import accounts, files, packages
 from ironlease_node.observe.context import Context, Difference, Thing, compare, required
@@ -113,12 +113,21 @@ def _observe_environment(context: Context, thing: Thing) -> list[Difference]:
     ]
 
 
+def _observe_mount_size(context: Context, thing: Thing) -> list[Difference]:
+    wanted = thing.get("size_bytes")
+    if not isinstance(wanted, int):
+        raise Unreadable("the footprint gives no number under `size_bytes`")
+    live = shared_memory.live_bytes(context.host.path(required(thing, "path")))
+    return [] if shared_memory.is_size(live, wanted) else [Difference("size_bytes", wanted, live)]
+
+
 OBSERVERS: dict[str, Callable[[Context, Thing], list[Difference]]] = {
     "absent": files.observe_absent,
     "directory": files.observe_directory,
     "file": files.observe_file,
     "group": accounts.observe_group,
     "link": files.observe_link,
+    "mount_size": _observe_mount_size,
     "package": packages.observe_package,
     "python_environment": _observe_environment,
     "selection": packages.observe_selection,

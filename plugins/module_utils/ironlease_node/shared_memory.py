@@ -1,0 +1,1 @@
+../../../src/ironlease_node/shared_memory.py
