@@ -49,7 +49,8 @@ PIP_INSTALL = [
     "--no-warn-script-location",
     "--progress-bar=off",
 ]
-HASH_MISMATCH = "DO NOT MATCH THE HASHES"
+# After these no other index helps: another file under the same name, or no room for it.
+FINAL_WORDS = ("DO NOT MATCH THE HASHES", "No space left on device", "Disk quota exceeded")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -189,7 +190,8 @@ class Builder:
         # pip would take a distribution with missing files for installed.
         command = [*PIP_INSTALL, "--force-reinstall", f"--requirement={requirements}"]
         ended = self._pip(command)
-        if ended.status != 0 and self._index_url and HASH_MISMATCH not in ended.output:
+        final = any(words in ended.output for words in FINAL_WORDS)
+        if ended.status != 0 and self._index_url and not final:
             ended = self._pip([*command, f"--extra-index-url={self._index_url}"])
         if ended.status != 0:
             raise RefusalError(

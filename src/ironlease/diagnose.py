@@ -63,7 +63,7 @@ KNOWN = (
         r"temporary failure (?:in name resolution|resolving)|could not resolve|failed to fetch|unable to connect|"
         r"could not connect|connection (?:refused|timed out)|cannot initiate the connection|"
         r"network is unreachable|name or service not known|newconnectionerror|connecttimeout|"
-        r"some index files failed to download|failed to update apt cache",
+        r"some index files failed to download|failed to update apt cache|does not have a release file",
         "Package sources that {host} can reach.",
         "Look at the sources in /etc/apt and the pip configuration of {host} (`invoke probe --host {host}` lists "
         "them), or its route and resolver; then run the same command again.",

@@ -2,7 +2,7 @@
 
 The lock lies on the host and is held by a process whose standard input is our SSH channel: when this program ends or is
 killed, the channel closes and the lock is free. When the network goes away, nothing closes; so we send a byte every few
-seconds, and a holder that hears nothing for a minute gives the lock back. Nothing has to be cleaned up.
+seconds, and a holder that hears nothing for some time gives the lock back. Nothing has to be cleaned up.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from types import TracebackType
 
 from ironlease.agent import Agent
 from ironlease.errors import UnfinishedError
-from ironlease.ssh import Channel
+from ironlease.ssh import SILENCE_SECONDS, Channel
 
-# Less than half of what the holder takes for a sign of life (hold.ALIVE_SECONDS).
+# A third of what the holder takes for a sign of life (hold.ALIVE_SECONDS).
 HEARTBEAT_SECONDS = 5.0
-# The answer may wait for a silent holder to give up (hold.SILENCE_LIMIT_SECONDS and a little more).
-ANSWER_SECONDS = 90.0
+# How long the holder may hear nothing. Ansible gives a silent connection up earlier, so that the lock is never given
+# back under a play that still runs.
+LIMIT_SECONDS = 2 * SILENCE_SECONDS
+# The answer may wait for a silent holder's end.
+ANSWER_SECONDS = LIMIT_SECONDS + 30.0
 # Names this command, over all its connections, so that it is not kept out by what it left behind itself.
 _TOKEN = uuid.uuid4().hex
 
@@ -38,7 +41,7 @@ class ProvisionLock:
     def __init__(self, agent: Agent, command: str) -> None:
         self._agent = agent
         who = f"{getpass.getuser()}@{socket.gethostname()}"
-        self._request = {"who": who, "command": command, "token": _TOKEN}
+        self._request = {"who": who, "command": command, "token": _TOKEN, "silence_seconds": LIMIT_SECONDS}
         self._released = threading.Event()
 
     def __enter__(self) -> ProvisionLock:

@@ -31,10 +31,13 @@ import ansible_runner.interface
 from ironlease import redact
 from ironlease.errors import ExitCode, IronleaseError
 from ironlease.paths import Project
+from ironlease.ssh import CONNECT_TIMEOUT_SECONDS, SILENCE_SECONDS
 
 # Longer than any provisioning should take (a driver build on a slow machine included); a hung play ends at last.
 PLAYBOOK_TIMEOUT_SECONDS = 3 * 3600
 MAX_FORKS = 32
+# So many that a host did not answer, and its connection is given up.
+SIGNS_OF_LIFE = 6
 CANCEL_CHECK_SECONDS = 0.1
 PIPE_CHECK_SECONDS = 0.02
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -185,7 +188,8 @@ class _Leash:
         while not self._ended.wait(CANCEL_CHECK_SECONDS):
             self.why_cut = "canceled" if self._cancelled() else "timeout" if time.monotonic() > deadline else None
             if self.why_cut:
-                break
+                os.write(self._descriptor, b"x")
+                self._ended.wait()
         os.close(self._descriptor)
 
 
@@ -295,9 +299,9 @@ def _environment(project: Project, folder: Path, playbook: Playbook, become_pass
         "ControlPersist=60s",
         "StrictHostKeyChecking=yes",
         f'UserKnownHostsFile="{project.known_hosts}"',
-        "ServerAliveInterval=5",
-        "ServerAliveCountMax=6",
-        "ConnectTimeout=15",
+        f"ServerAliveInterval={max(1, round(SILENCE_SECONDS / SIGNS_OF_LIFE))}",
+        f"ServerAliveCountMax={SIGNS_OF_LIFE}",
+        f"ConnectTimeout={CONNECT_TIMEOUT_SECONDS:.0f}",
     )
     environment |= {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),

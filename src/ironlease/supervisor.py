@@ -1,8 +1,9 @@
 """Runs one command, and ends it together with everything that it started when its owner lets go of it or dies.
 
-Run as ``python3 -IS supervisor.py LEASH COMMAND...``. LEASH is a named pipe that the owner keeps open for writing: it
-closes with the owner, however that ends, kill -9 included. Ansible's workers and ssh's masters leave their process
-group, so that no signal to a group reaches them; they are found because orphans are adopted here (Linux).
+Run as ``python3 -IS supervisor.py LEASH COMMAND...``. LEASH is a named pipe that the owner keeps open for writing. A
+byte in it asks for the end; and it closes with the owner, however that ends, kill -9 included: then the pipe's folder
+is removed, too, because nobody else is left who could. Ansible's workers and ssh's masters leave their process group,
+so that no signal to a group reaches them; they are found because orphans are adopted here (Linux).
 
 Imports the standard library alone, and is never imported by anything.
 """
@@ -23,6 +24,7 @@ from pathlib import Path
 GRACE_SECONDS = 2.0
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _CANNOT_START = 127
+_OWNER_IS_GONE = b""
 
 
 def main(arguments: list[str]) -> int:
@@ -39,11 +41,9 @@ def main(arguments: list[str]) -> int:
         return _CANNOT_START
     status = _wait(child, descriptor, wake_up)
     _end_all()
-    if status is None:
-        # Nobody else is left who could.
+    if status is None and _word_of(descriptor) == _OWNER_IS_GONE:
         shutil.rmtree(leash.parent, ignore_errors=True)
-        return 128 + signal.SIGTERM
-    return status
+    return 128 + signal.SIGTERM if status is None else status
 
 
 def _wake_up_at_a_childs_end() -> int:
@@ -57,27 +57,25 @@ def _wake_up_at_a_childs_end() -> int:
 
 
 def _wait(child: int, leash: int, wake_up: int) -> int | None:
-    """Return the child's exit status, or None when the leash was let go before it ended."""
-    # A pipe whose writer is gone already would never wake us.
-    if _is_let_go(leash):
-        return None
-    while True:
-        # No time limit here: the owner has one, and lets go.
-        select.select([leash, wake_up], [], [])
-        with contextlib.suppress(BlockingIOError):
-            os.read(wake_up, 4096)
+    """Return the child's exit status, or None when it must be ended."""
+    # A pipe whose writer is gone already would never wake us, so it is read before the first sleep, too.
+    while _word_of(leash) is None:
         for pid, status in _reaped():
             if pid == child:
                 return status
-        if _is_let_go(leash):
-            return None
+        # No time limit here: the owner has one, and says so.
+        select.select([leash, wake_up], [], [])
+        with contextlib.suppress(BlockingIOError):
+            os.read(wake_up, 4096)
+    return None
 
 
-def _is_let_go(leash: int) -> bool:
+def _word_of(leash: int) -> bytes | None:
+    """Return what the owner has written, nothing when it is gone, and None when it only holds the leash."""
     try:
-        return os.read(leash, 4096) == b""
+        return os.read(leash, 1)
     except BlockingIOError:
-        return False
+        return None
 
 
 def _reaped() -> list[tuple[int, int]]:

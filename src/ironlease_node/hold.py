@@ -4,7 +4,7 @@ The lock is the kernel's (`flock`), so it ends with its holder however that ends
 holds it: a file without a lock is no lock.
 
 A network that goes away closes no connection on the host, where TCP would wait for hours. Whoever wants the lock
-therefore sends a byte every few seconds; a holder that hears nothing for SILENCE_LIMIT_SECONDS gives the lock back.
+therefore sends a byte every few seconds; a holder that hears nothing for `silence_seconds` gives the lock back.
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ironlease_node.refusal import Refusal, required_text
+from ironlease_node.refusal import Refusal, required_seconds, required_text
 from ironlease_node.text import utc_now
 
 ROOT_FOLDER = Path("/run/ironlease")
 LOCK_NAME = "provision.lock"
 # How soon the death of the session is noticed when stdin stays open (inherited by a process that lives on).
 PARENT_CHECK_SECONDS = 2.0
-# The control side sends a byte every 5 s, and Ansible gives a silent connection up after 30 s. Given back later than
-# that, the lock is never given back under a play that still runs.
-SILENCE_LIMIT_SECONDS = 60.0
 # A holder that was heard within this time is alive; after more, its end is worth waiting for.
 ALIVE_SECONDS = 15.0
 POLL_SECONDS = 0.2
@@ -44,12 +41,14 @@ def answer(request: dict[str, Any]) -> None:
     """
     # Asked before anybody is told: once the answer is out the session may end at any moment.
     parent = os.getppid()
-    holder = {
+    silence_seconds = required_seconds(request, "silence_seconds", "hold")
+    holder: dict[str, Any] = {
         "who": required_text(request, "who", "hold"),
         "command": required_text(request, "command", "hold"),
         "token": required_text(request, "token", "hold"),
         "since": utc_now(),
         "pid": os.getpid(),
+        "silence_seconds": silence_seconds,
         "heard": time.monotonic(),
     }
     with _open(lock_path()) as lock:
@@ -61,7 +60,7 @@ def answer(request: dict[str, Any]) -> None:
         def heard() -> None:
             _write(lock.fileno(), holder | {"heard": time.monotonic()})
 
-        wait_for_end(sys.stdin.fileno(), parent, heard)
+        wait_for_end(sys.stdin.fileno(), parent, silence_seconds, heard)
         os.ftruncate(lock.fileno(), 0)
 
 
@@ -75,11 +74,10 @@ def take(descriptor: int, holder: dict[str, Any]) -> dict[str, Any] | None:
 
     Waits for the end of a holder that has not been heard for a while, and ends an earlier one of the same command.
     """
-    deadline = time.monotonic() + SILENCE_LIMIT_SECONDS + ALIVE_SECONDS
     while (by := try_lock(descriptor, holder)) is not None:
         if by.get("token") == holder["token"]:
             _end(descriptor, by.get("pid"))
-        elif _is_alive(by) or time.monotonic() >= deadline:
+        elif not _is_about_to_give_up(by):
             return by
         time.sleep(POLL_SECONDS)
     return None
@@ -95,13 +93,13 @@ def try_lock(descriptor: int, holder: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def wait_for_end(stdin: int, parent: int, heard: Callable[[], None]) -> None:
+def wait_for_end(stdin: int, parent: int, silence_seconds: float, heard: Callable[[], None]) -> None:
     """Return when ``stdin`` is closed at its other end or silent for too long, or ``parent`` is not ours any more.
 
     ``heard`` is called for every sign of life.
     """
     last_heard = time.monotonic()
-    while os.getppid() == parent and time.monotonic() - last_heard < SILENCE_LIMIT_SECONDS:
+    while os.getppid() == parent and time.monotonic() - last_heard < silence_seconds:
         readable, _, _ = select.select([stdin], [], [], PARENT_CHECK_SECONDS)
         if readable:
             if not os.read(stdin, 4096):
@@ -110,10 +108,14 @@ def wait_for_end(stdin: int, parent: int, heard: Callable[[], None]) -> None:
             heard()
 
 
-def _is_alive(by: dict[str, Any]) -> bool:
-    heard = by.get("heard")
-    # Nobody can tell: then it counts as alive, and nobody's work is disturbed.
-    return not isinstance(heard, float) or time.monotonic() - heard < ALIVE_SECONDS
+def _is_about_to_give_up(by: dict[str, Any]) -> bool:
+    heard, limit = by.get("heard"), by.get("silence_seconds")
+    if not isinstance(heard, float) or not isinstance(limit, float):
+        # Nobody can tell: then it counts as alive, and nobody's work is disturbed.
+        return False
+    silence = time.monotonic() - heard
+    # Beyond its own limit it is stuck, and waiting for it would have no end.
+    return ALIVE_SECONDS <= silence < limit + ALIVE_SECONDS
 
 
 def _end(descriptor: int, pid: Any) -> None:

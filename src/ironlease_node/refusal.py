@@ -43,3 +43,19 @@ def required_text(request: dict[str, Any], key: str, command: str) -> str:
         needed=f"`{key}`, a non-empty string.",
         next_step=f"Send it: docs/developer/architecture.md has the request of `{command}`.",
     )
+
+
+def required_seconds(request: dict[str, Any], key: str, command: str) -> float:
+    """Return a key of the request that must be a number of seconds above zero.
+
+    Raises Refusal.
+    """
+    value = request.get(key)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+        return float(value)
+    raise Refusal(
+        code="bad-input",
+        found=f"The request has no number of seconds under `{key}`.",
+        needed=f"`{key}`, a number above zero.",
+        next_step=f"Send it: docs/developer/architecture.md has the request of `{command}`.",
+    )

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import yaml
 
 from ironlease.lab.instance import Instance
 from ironlease.lab.inventory import read_lab_hosts
+from ironlease.lab.keys import LOGIN_KEY
 from ironlease.lab.lab import Lab
 from ironlease.paths import Project
 
@@ -274,3 +276,14 @@ def bench(workshop):
     """The workshop, with a lab1 on it that is provisioned and otherwise fresh."""
     workshop.lab.reset(["lab1"], layer=PROVISIONED)
     return workshop
+
+
+@pytest.fixture
+def acquainted(workshop, tmp_path):
+    """Another control side that knows lab1 as well as the workshop does, for inventories of a test's own."""
+    desk = workshop.with_state_of_its_own(tmp_path)
+    shutil.copytree(workshop.state, desk.state)
+    key = Path(desk.environment["HOME"]) / ".ssh" / "id_ed25519"
+    key.parent.mkdir(mode=0o700)
+    shutil.copy(LOGIN_KEY, key)
+    return desk

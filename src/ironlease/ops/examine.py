@@ -20,7 +20,7 @@ from ironlease.ops.session import RETRY_PAUSE_SECONDS, Session, open_session, ta
 from ironlease.plan import Plan, resolve
 from ironlease.provision_lock import ProvisionLock
 from ironlease.ssh import is_unreachable
-from ironlease.stack import load
+from ironlease.stack import Stack, load
 
 
 @dataclass
@@ -62,12 +62,12 @@ class Examiner:
 
     def examine(self, host: Host, *, lock: bool) -> Examined:
         """Log into ``host``, take its provisioning lock when ``lock``, probe it and resolve its plan."""
-        stack = load(self._stack_of(host))
+        stack = self.stack_of(host)
         session = self.open(host)
         held = ExitStack()
         try:
             if lock:
-                held.enter_context(ProvisionLock(session.agent, self._context.command))
+                held.enter_context(ProvisionLock(session.agent, f"invoke {self._context.command}"))
             probe = session.agent.ask("probe")
             plan = resolve(stack, probe, host, self._context.clock(), agent_sha256=self.archive.sha256)
         except BaseException:
@@ -90,7 +90,7 @@ class Examiner:
             try:
                 examined.session = self.open(examined.host)
                 examined.lock = ExitStack()
-                examined.lock.enter_context(ProvisionLock(examined.session.agent, self._context.command))
+                examined.lock.enter_context(ProvisionLock(examined.session.agent, f"invoke {self._context.command}"))
             except UnreachableError as error:
                 # A host that is just booting, or just going down, lets somebody in and drops the connection.
                 if not is_unreachable(error):
@@ -101,7 +101,8 @@ class Examiner:
                 return True
         return False
 
-    def _stack_of(self, host: Host) -> str:
+    def stack_of(self, host: Host) -> Stack:
+        """Return the stack that ``host`` is to get. Raises UsageError when there is none, or none of that name."""
         name = self._stack_name or host.stack
         if name is None:
             raise UsageError(
@@ -111,7 +112,7 @@ class Examiner:
                 next_step=f"Add --stack NAME (`invoke stacks` lists them), or ironlease_stack to {host.name}.",
                 host=host.name,
             )
-        return name
+        return load(name)
 
 
 def refuse_blocked(examined: Examined) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +63,7 @@ class Proof:
         )
 
 
-def prove(context: Context, examined: Examined, *, full: bool) -> Proof:
+def prove(context: Context, examined: Examined, *, full: bool, before_training: Callable[[], None]) -> Proof:
     """Return the proof for the host as it is now; the training runs only when no kept proof covers its manifest."""
     agent = examined.session.agent
     settings = examined.plan.values
@@ -73,6 +74,7 @@ def prove(context: Context, examined: Examined, *, full: bool) -> Proof:
     if kept is not None:
         return Proof("pass", False, 0.0, manifest, kept)
     request = {"environment": environment, "user": settings["host_base"]["user"], "processes": 2}
+    before_training()
     started = time.monotonic()
     baseline = agent.ask("baseline", request, timeout_seconds=BASELINE_TIMEOUT_SECONDS)
     document = evidence.keep(context.project, examined.host.name, digest, baseline)

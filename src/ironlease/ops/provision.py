@@ -80,6 +80,7 @@ class _Provisioning:
     def run(self) -> Result:
         """Do it all, and report on every host."""
         try:
+            self._require_stacks()
             self._enrol()
             self._examine()
             if self._options.check:
@@ -96,7 +97,8 @@ class _Provisioning:
         return provision_report.result(self._context, list(self._reports.values()), check=self._options.check)
 
     def _healthy(self) -> list[Examined]:
-        return [examined for name, examined in self._open.items() if not self._reports[name].errors]
+        """Return the hosts without an error, in the order of the inventory."""
+        return [self._open[name] for name, report in self._reports.items() if name in self._open and not report.errors]
 
     def _fail(self, errors: list[IronleaseError]) -> None:
         for error in errors:
@@ -117,8 +119,16 @@ class _Provisioning:
         self._fail(errors)
         return answers
 
+    def _willing(self) -> list[Host]:
+        return [host for host in self._chosen.hosts if not self._reports[host.name].errors]
+
+    def _require_stacks(self) -> None:
+        """Refuse hosts whose stack is not there before anybody speaks to them."""
+        _, errors = fleet.each(self._chosen.hosts, lambda host: host.name, self._examiner.stack_of)
+        self._fail(errors)
+
     def _enrol(self) -> None:
-        strangers = [host for host in self._chosen.hosts if not self._is_enrolled(host)]
+        strangers = [host for host in self._willing() if not self._is_enrolled(host)]
         if self._options.check:
             # A key that we made ourselves may be pinned by a check: it changes nothing on the host.
             self._fail([_not_enrolled(host) for host in strangers if self._chosen.vouched_key(host.name) is None])
@@ -140,7 +150,7 @@ class _Provisioning:
 
     def _examine(self) -> None:
         """Log in, take the lock, probe, resolve the plan; refuse what the plan forbids."""
-        ready = [host for host in self._chosen.hosts if not self._reports[host.name].errors]
+        ready = self._willing()
         self._ask_for_sudo(ready)
 
         def examine(host: Host) -> None:
@@ -248,15 +258,23 @@ class _Provisioning:
 
     def _prove(self) -> None:
         """Collect each host's manifest and prove that it trains, where no proof of that very manifest is kept."""
+        healthy = self._healthy()
+        with self._context.console.progress([examined.host.name for examined in healthy]) as progress:
 
-        def one(examined: Examined) -> None:
-            name = examined.host.name
-            proof = self._reports[name].proof = prove(self._context, examined, full=self._options.full)
-            self._context.run_folder.write_json(f"hosts/{name}/manifest.json", proof.manifest)
-            self._context.run_folder.write_json(f"hosts/{name}/evidence.json", proof.document)
-            proof.require_pass(name)
+            def one(examined: Examined) -> None:
+                name = examined.host.name
 
-        self._each(one, self._healthy())
+                def before_training() -> None:
+                    progress.update(name, role="proof", task="two processes train, save, load and go on")
+
+                full = self._options.full
+                proof = prove(self._context, examined, full=full, before_training=before_training)
+                self._reports[name].proof = proof
+                self._context.run_folder.write_json(f"hosts/{name}/manifest.json", proof.manifest)
+                self._context.run_folder.write_json(f"hosts/{name}/evidence.json", proof.document)
+                proof.require_pass(name)
+
+            self._each(one, healthy)
 
     def _keep_records(self) -> None:
         run_dir = str(self._context.run_folder.path)

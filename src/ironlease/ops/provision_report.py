@@ -78,12 +78,13 @@ def needs_agreement(pending: list[Examined]) -> list[str]:
 
 
 def show_plans(context: Context, pending: list[Examined]) -> None:
-    """Say what is about to be done, in one line for each host and one for each warning."""
+    """Say what is about to be done, in one line for each host and one for each thing that was found there."""
     for examined in pending:
         plan = examined.plan
         context.console.note(f"{plan_line(plan)} Reasons: invoke explain --host {plan.host}")
-        for finding in examined.warnings:
-            context.console.warn(f"{finding.found} {finding.next_step}")
+        for finding in plan.findings:
+            say = context.console.warn if finding.severity == "warn" else context.console.note
+            say(f"{finding.found} {finding.next_step}")
 
 
 def plan_line(plan: Plan) -> str:

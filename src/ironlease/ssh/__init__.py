@@ -13,11 +13,19 @@ from ironlease.ssh.errors import (
     LoginRefusedError,
     is_unreachable,
 )
-from ironlease.ssh.login import CONNECT_TIMEOUT_SECONDS, connect, fetch_host_key, pinned_keys, user_options
+from ironlease.ssh.login import (
+    CONNECT_TIMEOUT_SECONDS,
+    SILENCE_SECONDS,
+    connect,
+    fetch_host_key,
+    pinned_keys,
+    user_options,
+)
 from ironlease.ssh.target import HostKey, Target
 
 __all__ = [
     "CONNECT_TIMEOUT_SECONDS",
+    "SILENCE_SECONDS",
     "AnswerLateError",
     "Channel",
     "Completed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import shlex
 import socket
 import subprocess
@@ -25,8 +26,8 @@ from ironlease.ssh.target import HostKey, Target
 CONNECT_TIMEOUT_SECONDS = 15.0
 # A host that vanished is noticed although no data is expected: something is sent every few seconds, and the kernel ends
 # the connection when it is not acknowledged for as long as Ansible waits, instead of after a quarter of an hour.
-KEEPALIVE_SECONDS = 10
-SILENCE_SECONDS = 30
+SILENCE_SECONDS = float(os.environ.get("IRONLEASE_SILENCE_SECONDS", "30"))
+KEEPALIVE_SECONDS = max(1, int(SILENCE_SECONDS / 3))
 _WORDS_LENGTH = 300
 
 # paramiko logs what it also raises, tracebacks included; the raised error is what a person gets to see.
@@ -141,10 +142,10 @@ def _words(complaints: IO[bytes] | None) -> str:
 
 def _unreachable(target: Target, error: Exception, timeout_seconds: float, words: str = "") -> UnreachableError:
     where = f"{target.address} port {target.port}"
-    if words:
-        code, what = "unreachable", f"{where} cannot be reached ({words})"
-    elif isinstance(error, ConnectionRefusedError):
+    if isinstance(error, ConnectionRefusedError) or "connection refused" in (words or str(error)).casefold():
         code, what = "port-closed", f"{where} refuses the connection"
+    elif words:
+        code, what = "unreachable", f"{where} cannot be reached ({words})"
     elif isinstance(error, TimeoutError) or "timed out" in str(error).casefold():
         code, what = "timeout", f"{where} did not answer as an SSH server within {timeout_seconds:.0f} s"
     elif "banner" in str(error):
@@ -189,7 +190,7 @@ def _open_socket(target: Target, timeout_seconds: float) -> tuple[socket.socket,
 def _noticing_silence(connection: socket.socket) -> socket.socket:
     # Linux has the option; a connection through a proxy's pipe leaves it to the proxy.
     if connection.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_SECONDS * 1000)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE_SECONDS * 1000))
     return connection
 
 

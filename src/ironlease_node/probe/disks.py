@@ -22,6 +22,8 @@ NETWORK_TYPES = {"9p", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
 TMPFS_PLACES = {SHARED_MEMORY, "/tmp", "/var/tmp"}  # noqa: S108
 NETWORK_TIMEOUT_SECONDS = 5.0
+# Where provisioning writes much: the environments, and what apt downloads.
+OUR_PLACES = ("/opt/ironlease/envs", "/var/cache/apt/archives")
 
 # `lsblk` types that are no disk of their own, and disks that are memory.
 _NO_DISK_TYPES = {"loop", "rom"}
@@ -44,7 +46,10 @@ class Mount(NamedTuple):
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """Return the file systems that hold data, sorted by path; of several on one path, the topmost."""
+    """Return the file systems that hold data, and those that we write to whatever they are, sorted by path.
+
+    Of several on one path, the topmost counts.
+    """
     mounts = {}
     for line in text.splitlines():
         words = line.split()
@@ -52,7 +57,12 @@ def parse_mounts(text: str) -> list[Mount]:
             continue
         path = _unescape(words[1])
         mounts[path] = Mount(_unescape(words[0]), path, words[2], "ro" in words[3].split(","))
-    return [mount for _, mount in sorted(mounts.items()) if _holds_data(mount)]
+    ours = {max((path for path in mounts if _contains(path, place)), key=len, default=None) for place in OUR_PLACES}
+    return [mount for path, mount in sorted(mounts.items()) if path in ours or _holds_data(mount)]
+
+
+def _contains(path: str, place: str) -> bool:
+    return place == path or place.startswith(path.rstrip("/") + "/")
 
 
 def _holds_data(mount: Mount) -> bool:

@@ -33,7 +33,7 @@ hold.answer(json.loads(sys.stdin.readline()))
 def start(tmp_path):
     started = []
 
-    def run(who="anna@laptop", limits=None, **options):
+    def run(who="anna@laptop", limits=None, silence_seconds=60, **options):
         process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(tmp_path / "run"), json.dumps(limits or {})],
             stdin=subprocess.PIPE,
@@ -42,6 +42,7 @@ def start(tmp_path):
         )
         started.append(process)
         request = {"who": who, "command": "invoke provision --host x", "token": f"of {who}"}
+        request["silence_seconds"] = silence_seconds
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
         return process
@@ -108,7 +109,7 @@ def test_death_of_the_holder_frees_it(start, number):
 
 
 def test_a_holder_that_hears_nothing_gives_it_back(start):
-    first = start(limits={"SILENCE_LIMIT_SECONDS": 1.0})
+    first = start(silence_seconds=1)
     assert said(first)["held"]
 
     assert first.wait(timeout=10) == 0
@@ -116,7 +117,7 @@ def test_a_holder_that_hears_nothing_gives_it_back(start):
 
 
 def test_a_byte_now_and_then_keeps_it_beyond_the_limit(start):
-    first = start(limits={"SILENCE_LIMIT_SECONDS": 1.5})
+    first = start(silence_seconds=1.5)
     assert said(first)["held"]
     for _ in range(6):
         time.sleep(0.5)
@@ -128,7 +129,7 @@ def test_a_byte_now_and_then_keeps_it_beyond_the_limit(start):
 
 
 def test_the_end_of_a_silent_holder_is_waited_for(start):
-    first = start(limits={"SILENCE_LIMIT_SECONDS": 4.0})
+    first = start(silence_seconds=4)
     assert said(first)["held"]
     time.sleep(1.5)
 
@@ -169,7 +170,7 @@ def test_a_process_that_only_has_the_holders_old_number_is_left_alone(start, tmp
 def test_death_of_the_session_frees_it_even_when_stdin_stays_open(tmp_path):
     """The holder's parent dies, and somebody else keeps the other end of its stdin open."""
     read_end, write_end = os.pipe()
-    os.write(write_end, b'{"who": "a", "command": "b", "token": "c"}\n')
+    os.write(write_end, b'{"who": "a", "command": "b", "token": "c", "silence_seconds": 60}\n')
     parent = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True)"
     session = subprocess.Popen(
         [
@@ -241,7 +242,14 @@ def test_a_link_in_the_place_of_the_lock_is_refused(start, tmp_path):
 
 @pytest.mark.parametrize(
     "request_",
-    [{}, {"who": "a", "command": "b"}, {"command": "b", "token": "c"}, {"who": "", "command": "b", "token": "c"}],
+    [
+        {},
+        {"who": "a", "command": "b", "silence_seconds": 60},
+        {"command": "b", "token": "c", "silence_seconds": 60},
+        {"who": "", "command": "b", "token": "c", "silence_seconds": 60},
+        {"who": "a", "command": "b", "token": "c"},
+        {"who": "a", "command": "b", "token": "c", "silence_seconds": 0},
+    ],
 )
 def test_bad_request(request_):
     with pytest.raises(Refusal):
@@ -252,7 +260,7 @@ def test_waiting_ends_with_the_parent():
     read_end, write_end = os.pipe()
     try:
         started = time.monotonic()
-        hold.wait_for_end(read_end, os.getppid() + 1, lambda: None)
+        hold.wait_for_end(read_end, os.getppid() + 1, 60.0, lambda: None)
         assert time.monotonic() - started < 1
     finally:
         os.close(read_end)
