@@ -115,8 +115,16 @@ def source_problems(output: str) -> list[str]:
 
 
 def _is_about_a_source(line: str) -> bool:
-    # Warnings about how a source is written (a legacy keyring, a source listed twice) harm nothing.
-    harmless = ("legacy trusted.gpg", "configured multiple times", "doesn't support architecture", "weak algorithm")
+    # Warnings about how sources are written (a legacy keyring, one listed twice, only one of the two places used) harm
+    # nothing.
+    harmless = (
+        "legacy trusted.gpg",
+        "configured multiple times",
+        "doesn't support architecture",
+        "weak algorithm",
+        "DirectoryExists (2: ",
+        "RealFileExists (2: ",
+    )
     return not any(words in line for words in harmless)
 
 

@@ -79,19 +79,8 @@ def ensure_key(path: Path, comment: str) -> str:
     """
     public = path.with_name(path.name + ".pub")
     try:
-        if not path.exists():
-            files.private_folder(path.parent)
-            argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
-            subprocess.run(argv, check=True, capture_output=True, timeout=30, stdin=subprocess.DEVNULL)
-        elif not public.exists():
-            derived = subprocess.run(
-                ["ssh-keygen", "-y", "-P", "", "-f", str(path)],
-                check=True,
-                capture_output=True,
-                timeout=30,
-                stdin=subprocess.DEVNULL,
-            )
-            files.write_atomically(public, derived.stdout, mode=0o644)
+        if not (path.exists() and public.exists()):
+            _make_key(path, public, comment)
     except (OSError, subprocess.SubprocessError) as error:
         raise UsageError(
             code="ssh-key",
@@ -100,6 +89,22 @@ def ensure_key(path: Path, comment: str) -> str:
             next_step=f"ssh-keygen -t ed25519 -f {path}",
         ) from error
     return public.read_text(encoding="utf-8").strip()
+
+
+def _make_key(path: Path, public: Path, comment: str) -> None:
+    # One key serves all hosts of an inventory, and they are enrolled side by side.
+    with files.changing(path):
+        if not path.exists():
+            files.private_folder(path.parent)
+            _ssh_keygen(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)])
+        elif not public.exists():
+            files.write_atomically(public, _ssh_keygen(["-y", "-P", "", "-f", str(path)]), mode=0o644)
+
+
+def _ssh_keygen(arguments: list[str]) -> bytes:
+    return subprocess.run(
+        ["ssh-keygen", *arguments], check=True, capture_output=True, timeout=30, stdin=subprocess.DEVNULL
+    ).stdout
 
 
 def pin_host_key(
@@ -139,10 +144,12 @@ def pin_host_key(
 
 
 def _write_pin(project: Project, target: Target, key: HostKey) -> None:
-    lines = project.known_hosts.read_text(encoding="utf-8").splitlines() if project.known_hosts.exists() else []
-    kept = [line for line in lines if line.split(maxsplit=1)[:1] != [target.known_hosts_name]]
-    kept.append(f"{target.known_hosts_name} {key.kind} {key.base64}")
-    files.write_atomically(project.known_hosts, "\n".join(kept) + "\n")
+    # Hosts are enrolled side by side, and another command may enrol others at the same time.
+    with files.changing(project.known_hosts):
+        lines = project.known_hosts.read_text(encoding="utf-8").splitlines() if project.known_hosts.exists() else []
+        kept = [line for line in lines if line.split(maxsplit=1)[:1] != [target.known_hosts_name]]
+        kept.append(f"{target.known_hosts_name} {key.kind} {key.base64}")
+        files.write_atomically(project.known_hosts, "\n".join(kept) + "\n")
 
 
 def _refused(target: Target, key: HostKey, why: str) -> HostKeyRefusedError:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+LOCK_SECONDS = 60.0
+_LOCK_POLL_SECONDS = 0.02
 
 
 def private_folder(path: Path) -> Path:
@@ -31,6 +38,28 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> Non
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Be the only one, of all threads and programs, that reads and replaces ``path``, while the context is open.
+
+    Raises TimeoutError when somebody else does not come to an end with it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + LOCK_SECONDS
+    # A file of its own: the one that is guarded is replaced, and a lock would stay with the old one.
+    with path.with_name(f".{path.name}.lock").open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{path} is being changed by another program") from None
+                time.sleep(_LOCK_POLL_SECONDS)
+            else:
+                break
+        yield
 
 
 def write_json(path: Path, value: Any) -> None:

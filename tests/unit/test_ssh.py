@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -300,6 +301,17 @@ class TestPinning:
         assert ssh.pinned_keys(project.known_hosts, target)
         assert ssh.pinned_keys(project.known_hosts, other)
 
+    def test_hosts_that_are_pinned_side_by_side_are_all_kept(self, project, target, server):
+        others = [replace(target, name=f"node{number}", address=f"192.0.2.{number}") for number in range(32)]
+
+        def pin(other):
+            enrol.pin_host_key(project, other, vouched=_public(server.host_key), fingerprint=None, confirm=None)
+
+        with ThreadPoolExecutor(max_workers=32) as pool:
+            list(pool.map(pin, others))
+
+        assert all(ssh.pinned_keys(project.known_hosts, other) for other in others)
+
     @pytest.mark.usefixtures("pinned")
     def test_openssh_reads_the_same_file(self, project, target):
         found = subprocess.run(
@@ -323,6 +335,14 @@ class TestOurKey:
         assert first.startswith("ssh-ed25519 ")
         assert path.stat().st_mode & 0o777 == 0o600
         assert enrol.ensure_key(path, "another comment") == first
+
+    def test_it_is_made_once_by_all_who_need_it_at_the_same_time(self, tmp_path):
+        path = tmp_path / "keys" / "id_ed25519"
+
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            made = set(pool.map(lambda _: enrol.ensure_key(path, "ironlease"), range(8)))
+
+        assert len(made) == 1
 
     def test_a_missing_public_half_is_derived(self, tmp_path):
         path = tmp_path / "id_ed25519"

@@ -58,6 +58,7 @@ Fetched 241 kB in 1s (251 kB/s)
 Reading package lists...
 W: http://mirror.example/debian/dists/bookworm/InRelease: Key is stored in legacy trusted.gpg keyring (/etc/apt/trusted.gpg), see the DEPRECATION section in apt-key(8) for details.
 W: Target Packages (main/binary-amd64/Packages) is configured multiple times in /etc/apt/sources.list.d/debian.sources:1 and /etc/apt/sources.list.d/twice.sources:1
+W: Unable to read /etc/apt/sources.list.d/ - DirectoryExists (2: No such file or directory)
 """  # noqa: E501 - as apt writes it
 
 
