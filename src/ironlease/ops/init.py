@@ -30,7 +30,7 @@ _HEAD = """\
 # yaml-language-server: $schema=../../schemas/inventory.schema.json
 # Ordinary Ansible YAML plus the ironlease_* variables, which docs/reference/inventory.md explains. Every command checks
 # this file and says what is wrong in it, with the line.
-# Next: ./invoke provision --host {first_host}{inventory_flag}
+# Next: ./invoke provision {which}
 gpu_nodes:
   hosts:
 """
@@ -100,7 +100,11 @@ def run(
     answers = Answers(
         name=questions.settle("name", name, "Name of the inventory?", DEFAULT_NAME, questions.name),
         hosts=questions.settle(
-            "host", ",".join(host) or None, "Hosts, as NAME=ADDRESS, separated by commas?", "", parse_hosts
+            "host",
+            ",".join(host) or None,
+            "Hosts, as NAME=ADDRESS, separated by commas (such as node1=203.0.113.11)?",
+            "",
+            parse_hosts,
         ),
         user=questions.settle("user", user, "Login that the seller gave?", DEFAULT_USER, _user),
         port=_port(port),
@@ -108,16 +112,19 @@ def run(
             "stack", stack, f"Stack ({', '.join(questions.stacks)})?", questions.stacks[-1], questions.stack
         ),
         lease_ends=questions.settle(
-            "lease-ends", lease_ends, "End of the lease, with its offset (empty: not said)?", "", _lease_ends
+            "lease-ends",
+            lease_ends,
+            "End of the lease, such as 2026-12-31T18:00:00+08:00 (empty: not said)?",
+            "",
+            _lease_ends,
         ),
     )
-    text = render(answers, only=not inventories.own_names(context.project))
-    path = _write(context.project.inventories / answers.name, text)
-    first = next(iter(answers.hosts))
+    only = not inventories.own_names(context.project)
+    path = _write(context.project.inventories / answers.name, render(answers, only=only))
     return Result(
         data={"inventory": str(path), "hosts": answers.hosts},
-        lines=[f"Wrote {path}."],
-        summary=f"Next: invoke provision --host {first}",
+        lines=[f"Wrote {path}: {', '.join(answers.hosts)} with the stack {answers.stack}."],
+        summary=f"Next: invoke provision {_which(answers, only=only)}",
     )
 
 
@@ -139,7 +146,8 @@ class _Questions:
             except IronleaseError as error:
                 if error.code == "no-answer":
                     raise
-                console.error(error)
+                # The question follows again, so the command to run next would only be in the way.
+                console.note(f"{error.found} {error.needed}")
 
     def name(self, name: str) -> str:
         """Return ``name`` if an inventory of that name can be made."""
@@ -183,13 +191,16 @@ def parse_hosts(text: str) -> dict[str, str]:
 
 def render(answers: Answers, *, only: bool) -> str:
     """Return the inventory's text; ``only`` says that it is the user's only one and need not be named in commands."""
-    first = next(iter(answers.hosts))
-    flag = "" if only else f" --inventory {answers.name}"
     port = f", ansible_port: {answers.port}" if answers.port else ""
     hosts = "".join(f'    {name}: {{ansible_host: "{address}"{port}}}\n' for name, address in answers.hosts.items())
     lease = _LEASE.format(ends_at=answers.lease_ends) if answers.lease_ends else _NO_LEASE
     variables = _VARIABLES.format(user=answers.user, stack=answers.stack, lease=lease.rstrip("\n"))
-    return _HEAD.format(first_host=first, inventory_flag=flag) + hosts + variables
+    return _HEAD.format(which=_which(answers, only=only)) + hosts + variables
+
+
+def _which(answers: Answers, *, only: bool) -> str:
+    """Return the flags that name the first host in a command."""
+    return f"--host {next(iter(answers.hosts))}" + ("" if only else f" --inventory {answers.name}")
 
 
 def _write(folder: Path, text: str) -> Path:

@@ -65,9 +65,10 @@ def test_everything_that_is_commented_out_is_right_as_well(context: Context) -> 
 
 def test_a_second_inventory_is_named_in_what_comes_next(context: Context) -> None:
     run(context, host=["node1=203.0.113.11"])
-    run(context, name="second", host=["node1=203.0.113.11"])
+    second = run(context, name="second", host=["node1=203.0.113.11"])
 
     assert "--inventory second" in written(context, "second").read_text()
+    assert second.summary == "Next: invoke provision --host node1 --inventory second"
     assert "--inventory" not in written(context).read_text()
 
 
