@@ -114,7 +114,7 @@ class Inventory:
             code=f"unknown-{what}",
             found=f"{shown_path(self.path)} has no {what} {name!r}.",
             needed=f"A {what} of this inventory: {did_you_mean(name, known)}",
-            next_step=f"ansible-inventory -i {shown_path(self.path)} --graph",
+            next_step=places.list_command(self.path, "--graph"),
         )
 
 
@@ -234,5 +234,5 @@ def _ansible_warning(path: Path, text: str) -> Finding:
         severity="warn",
         found=f"Ansible warns about {shown_path(path)}: {text}",
         needed="An inventory that Ansible reads without warnings.",
-        next_step=f"ansible-inventory -i {shown_path(path)} --graph",
+        next_step=places.list_command(path, "--graph"),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,12 @@ def yaml_files(path: Path) -> list[Path]:
     for name in ("group_vars", "host_vars"):
         own.extend(sorted(file for file in (folder / name).rglob("*") if file.is_file()))
     return [file for file in own if file.suffix in _YAML_ENDINGS]
+
+
+def list_command(path: Path, flag: str) -> str:
+    """Return the command that shows the inventory as Ansible reads it, also where the environment is not active."""
+    program = Path(sys.executable).with_name("ansible-inventory")
+    return shlex.join([shown_path(program), "-i", shown_path(path), flag])
 
 
 class InventorySource(Source):

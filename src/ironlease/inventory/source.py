@@ -21,6 +21,7 @@ from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 
 from ironlease.errors import UsageError
+from ironlease.inventory import places
 from ironlease.inventory.model import PREFIX
 from ironlease.inventory.places import yaml_files
 from ironlease.schema import check_yaml, shown_path
@@ -151,5 +152,5 @@ def _refusal(path: Path, error: BaseException, printed: str) -> UsageError:
         code="inventory-broken",
         found=f"Ansible cannot read the inventory {shown_path(path)}: {' '.join(words.split())[:600]}",
         needed="An inventory that `ansible-inventory` lists without errors.",
-        next_step=f"ansible-inventory -i {shown_path(path)} --list",
+        next_step=places.list_command(path, "--list"),
     )

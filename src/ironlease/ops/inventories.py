@@ -40,11 +40,12 @@ def choose(project: Project, given: str | None, hosts: list[str], environment: M
     if len(own) == 1:
         return project.inventories / own[0]
     if own:
+        holding = [name for name in own if hosts and set(hosts) <= set(host_names(project.inventories / name))]
         raise UsageError(
             code="which-inventory",
             found=f"There are {len(own)} inventories: {', '.join(own)}.",
             needed="One of them.",
-            next_step=f"Run the command again with --inventory {own[0]}, or set {VARIABLE}.",
+            next_step=f"Run the command again with --inventory {(holding or own)[0]}, or set {VARIABLE}.",
         )
     if not hosts and lab.exists():
         return lab
