@@ -88,10 +88,15 @@ def _service(result: dict[str, Any]) -> str:
     return f"{arguments['name']}: {', '.join(words)}"
 
 
+def _user(result: dict[str, Any]) -> str:
+    return f"user {_target(result)}"
+
+
 def _listed(result: dict[str, Any]) -> str:
     changes = result.get("changes")
     if isinstance(changes, list) and changes:
-        shown = ", ".join(str(change) for change in changes[:_MAX_NAMES])
+        # A kernel parameter of several numbers is read back with tabs between them.
+        shown = ", ".join(" ".join(str(change).split()) for change in changes[:_MAX_NAMES])
         more = f" and {len(changes) - _MAX_NAMES} more" if len(changes) > _MAX_NAMES else ""
         return f"{_target(result)}: {shown}{more}"
     return _target(result)
@@ -116,4 +121,5 @@ _DESCRIBE = {
     "shared_memory": _listed,
     "systemd": _service,
     "systemd_service": _service,
+    "user": _user,
 }

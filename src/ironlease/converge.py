@@ -31,7 +31,6 @@ class Outcome:
     changes: list[Change] = field(default_factory=list)
     failures: list[IronleaseError] = field(default_factory=list)
     tasks: int = 0
-    changed: int = 0
     resumes: int = 0
     # The event that cut the play off: the host was not reachable any more, or its module died.
     cut_off: TaskEvent | None = None
@@ -96,7 +95,6 @@ def _take(event: TaskEvent, outcomes: dict[str, Outcome], on_event: Callable[[Ta
         return
     if event.kind in {"ok", "skipped"}:
         outcome.tasks += 1
-        outcome.changed += event.changed
         outcome.changes.extend(changes.of(event))
         outcome.recorder.record(event)
         if event.kind == "skipped" and any("ansible_check_mode" in _condition(result) for result in event.results):
@@ -119,7 +117,6 @@ def _begin_again(outcome: Outcome) -> Outcome:
     return Outcome(
         recorder=Recorder(outcome.recorder.host),
         changes=outcome.changes,
-        changed=outcome.changed,
         resumes=outcome.resumes + 1,
     )
 

@@ -54,6 +54,11 @@ def test_modules_of_ours_list_their_own_changes():
 
     assert what(event("python_environment", result)) == ["/opt/e: install torch 2.13.0"]
 
+    tabs = {"changed": True, "path": "/etc/s", "changes": ["net.x = 1 2 (was 1\t2)"]}
+    assert what(event("kernel_parameters", tabs)) == ["/etc/s: net.x = 1 2 (was 1 2)"]
+    user = {"changed": True, "invocation": {"module_args": {"name": "ironlease"}}}
+    assert what(event("user", user)) == ["user ironlease"]
+
 
 def test_our_apt_module_tells_all_that_it_did():
     result = {"changed": True, "changes": ["dpkg --configure -a", "install chrony"]}

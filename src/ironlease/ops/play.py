@@ -16,6 +16,7 @@ from ironlease.ops.passwords import Passwords
 from ironlease.runner import Playbook, TaskEvent
 
 PLAYBOOK = "provision-node.yml"
+ARGUMENT_CHECK = "Validating arguments against arg spec"
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class Play:
                 )
             )
             for name, outcome in outcomes.items():
-                progress.update(name, state="done" if outcome.finished else "failed", changed=outcome.changed)
+                progress.update(name, state="done" if outcome.finished else "failed", changed=len(outcome.changes))
         return outcomes
 
     def _playbook(self, by_name: dict[str, Examined], *, check: bool) -> Playbook:
@@ -97,12 +98,14 @@ class Play:
 
     def _take(self, progress: Progress, event: TaskEvent, outcome: Outcome) -> None:
         if event.kind == "started":
-            progress.update(event.host, role=event.role or "plan", task=event.task, changed=outcome.changed)
+            # Ansible's own check of a role's arguments is no step of ours, and its name fills a terminal.
+            task = "" if event.task.startswith(ARGUMENT_CHECK) else event.task
+            progress.update(event.host, role=event.role or "plan", task=task, changed=len(outcome.changes))
             return
         if event.kind == "ended":
             return
         if event.kind in {"failed", "unreachable"}:
-            progress.update(event.host, changed=outcome.changed, state="failed")
+            progress.update(event.host, changed=len(outcome.changes), state="failed")
         # The module's arguments are left out: they repeat the plan, and are the one place where a secret could stand.
         results = [{name: value for name, value in result.items() if name != "invocation"} for result in event.results]
         self._context.run_folder.append_line(
