@@ -21,7 +21,11 @@ PasswordFile = Annotated[
 DisablePasswordLogin = Annotated[bool, Flag("let nobody log in by password any more, once our key works")]
 Kinds = Annotated[
     Sequence[str],
-    Flag("only these kinds of test", value="KIND[,KIND...]", choices=("unit", "contract", "roles", "e2e")),
+    Flag(
+        "only these kinds of test: unit, contract, roles, e2e",
+        value="KIND[,KIND...]",
+        choices=("unit", "contract", "roles", "e2e"),
+    ),
 ]
 NoRoute = Annotated[bool, Flag("without a way out of the lab's own network")]
 
@@ -176,7 +180,7 @@ def stacks(context: Context) -> Result:
 def show(
     context: Context,
     *,
-    run: Annotated[str | None, Flag("the run's folder under runs/; the latest", value="RUN", completes="runs")] = None,
+    run: Annotated[str | None, Flag("the run's folder under runs/ (the latest)", value="RUN", completes="runs")] = None,
 ) -> Result:
     """Show the result of an earlier run again, without touching a host.
 

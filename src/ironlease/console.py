@@ -106,11 +106,11 @@ class Console:
 
     def note(self, text: str) -> None:
         """Tell what is going on; never part of a result."""
-        _print(self._notes, text)
+        _print(self._notes, as_typed(text))
 
     def warn(self, text: str) -> None:
         """Say what deserves attention although the work goes on."""
-        _print(self._notes, f"warning: {text}", "yellow")
+        _print(self._notes, f"warning: {as_typed(text)}", "yellow")
 
     def table(self, table: Table) -> None:
         """Print a table as part of a result."""
@@ -137,7 +137,7 @@ class Console:
             found = one.found if not one.host or one.host in one.found else f"{one.host}: {one.found}"
             for label, text, style in (
                 ("found:", found, "bold red"),
-                ("needed:", one.needed, "bold"),
+                ("needed:", as_typed(one.needed), "bold"),
                 ("next:", as_typed(one.next_step), "bold"),
             ):
                 line = Text.assemble((f"{label:<8}", style), redact.scrub(text))

@@ -114,6 +114,10 @@ def test_our_commands_are_shown_as_they_were_typed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("IRONLEASE_COMMAND", "my folder/invoke")
     assert as_typed("invoke stacks") == "'my folder/invoke' stacks"
 
+    streams = Streams()
+    streams.console.warn("do invoke stacks")
+    assert "'my folder/invoke' stacks" in streams.err.getvalue()
+
     monkeypatch.delenv("IRONLEASE_COMMAND")
     assert as_typed(text) == text
 
