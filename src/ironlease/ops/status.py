@@ -21,9 +21,11 @@ def run(context: Context, *, host: list[str], group: str | None = None) -> Resul
     """Show each host: reachable, stack, last provisioning, lease left. Nothing is started or changed."""
     chosen = hosts.select(context, host, group, default_all=True, bring_up=False)
     now = context.clock()
+    down = {one.name: one.state for one in chosen.lab.list() if one.state != "running"} if chosen.lab else {}
 
     def look(one: Host) -> dict[str, Any]:
-        return _entry(context, chosen, one, now)
+        reachable = f"no: {down[one.name]}" if one.name in down else _reachable(context, chosen, one)
+        return {"reachable": reachable, **_entry(context, one, now)}
 
     entries, errors = fleet.each(chosen.hosts, lambda one: one.name, look)
     table = Table(("host", "reachable", "stack", "last provisioned", "verdict", "lease left"))
@@ -36,7 +38,7 @@ def run(context: Context, *, host: list[str], group: str | None = None) -> Resul
                 entry["stack"] or "none",
                 lease.shown_time(datetime.fromisoformat(last["at"])) if last else "never",
                 last["verdict"] if last else "unknown",
-                entry["lease_left"] or "no lease in the inventory",
+                entry["lease_left"] or "not given",
             )
         )
     away = [name for name, entry in entries.items() if entry["reachable"] != "yes"]
@@ -49,9 +51,8 @@ def run(context: Context, *, host: list[str], group: str | None = None) -> Resul
     )
 
 
-def _entry(context: Context, chosen: hosts.Chosen, one: Host, now: datetime) -> dict[str, Any]:
+def _entry(context: Context, one: Host, now: datetime) -> dict[str, Any]:
     return {
-        "reachable": _reachable(context, chosen, one),
         "stack": one.stack,
         "last_provision": provision_record.load(context.project, one.name),
         "lease_ends_at": one.lease.ends_at.isoformat() if one.lease else None,
@@ -64,6 +65,8 @@ def _reachable(context: Context, chosen: hosts.Chosen, one: Host) -> str:
     target = target_of(context.project, chosen.inventory, one)
     try:
         ssh.connect(target, context.project.known_hosts, timeout_seconds=CONNECT_TIMEOUT_SECONDS).close()
+    except ssh.HostKeyUnknownError:
+        return "no: not enrolled"
     except UnreachableError as error:
         return f"no: {error.code}"
     return "yes"
