@@ -230,7 +230,7 @@ class Lab:
             raise UsageError(
                 code="unknown-host",
                 found=f"No lab host is called {', '.join(unknown)}.",
-                needed=f"A host of inventories/lab. {did_you_mean(unknown[0], self.hosts)}",
+                needed=f"A host of inventories/lab; {did_you_mean(unknown[0], self.hosts)}",
                 next_step="invoke lab.list",
             )
         return chosen

@@ -40,7 +40,24 @@ def test_another_user(monkeypatch):
         preconditions.check()
 
     assert refused.value.code == "lab-not-root"
-    assert refused.value.next_step.startswith("sudo ")
+    assert "sudo" in refused.value.next_step
+
+
+@pytest.mark.usefixtures("root")
+def test_a_container_without_a_volume(monkeypatch, tmp_path):
+    without(monkeypatch)
+    mounts = tmp_path / "mountinfo"
+    monkeypatch.setattr(preconditions, "MOUNTS", mounts)
+    root_of_a_container = "22 1 0:40 / / rw,relatime - overlay overlay rw,lowerdir=/l,upperdir=/u\n"
+    mounts.write_text(root_of_a_container)
+
+    with pytest.raises(LabUnavailableError) as refused:
+        preconditions.check()
+
+    assert refused.value.code == "lab-on-overlay"
+    preconditions.check(only_to_end=True)
+    mounts.write_text(root_of_a_container + "23 22 254:0 /v /var/lib/ironlease rw shared:1 - ext4 /dev/vda rw\n")
+    preconditions.check()
 
 
 @pytest.mark.usefixtures("root")
