@@ -113,13 +113,20 @@ def test_a_plan_is_explained_down_to_one_value(provisioned):
     assert decision["changes_with"]
 
 
-def test_status_tells_what_is_known_without_starting_anything(provisioned):
-    ended = provisioned.invoke("status", "--host", "lab1,lab4")
+def test_the_fleet_is_looked_at_without_starting_anything(provisioned):
+    ended = provisioned.invoke("status", "--inventory", "lab")
 
     assert ended.exit_code == 3
     assert (ended.host("lab1")["reachable"], ended.host("lab1")["last_provision"]["verdict"]) == ("yes", "pass")
-    assert ended.host("lab4")["reachable"] != "yes"
+    assert ended.host("lab4")["reachable"] == "no: absent"
     assert {host.name: host.state for host in provisioned.lab.list()}["lab4"] == "absent"
+
+
+def test_a_lab_host_that_is_named_is_brought_up_by_any_task(provisioned):
+    ended = provisioned.invoke("status", "--host", "lab3")
+
+    assert ended.exit_code == 0, ended.stderr
+    assert (ended.host("lab3")["reachable"], ended.host("lab3")["last_provision"]) == ("yes", None)
 
 
 def test_everything_needed_later_is_in_the_run_folder(provisioned):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ironlease import lease, provision_record, ssh
+from ironlease import enrol, lease, provision_record, ssh
 from ironlease.console import Table
 from ironlease.errors import ExitCode, UnreachableError
 from ironlease.inventory import Host
@@ -18,8 +18,11 @@ CONNECT_TIMEOUT_SECONDS = 8.0
 
 
 def run(context: Context, *, host: list[str], group: str | None = None) -> Result:
-    """Show each host: reachable, stack, last provisioning, lease left. Nothing is started or changed."""
-    chosen = hosts.select(context, host, group, default_all=True, bring_up=False)
+    """Show each host: reachable, stack, last provisioning, lease left.
+
+    Only lab hosts that are named are brought up, as in every task; looking at the fleet starts nothing.
+    """
+    chosen = hosts.select(context, host, group, default_all=True, bring_up=bool(host))
     now = context.clock()
     down = {one.name: one.state for one in chosen.lab.list() if one.state != "running"} if chosen.lab else {}
 
@@ -63,7 +66,10 @@ def _entry(context: Context, one: Host, now: datetime) -> dict[str, Any]:
 def _reachable(context: Context, chosen: hosts.Chosen, one: Host) -> str:
     """Return ``yes``, or in a few words why not."""
     target = target_of(context.project, chosen.inventory, one)
+    vouched = chosen.vouched_key(one.name)
     try:
+        if vouched is not None:
+            enrol.pin_host_key(context.project, target, vouched=vouched, fingerprint=None, confirm=None)
         ssh.connect(target, context.project.known_hosts, timeout_seconds=CONNECT_TIMEOUT_SECONDS).close()
     except ssh.HostKeyUnknownError:
         return "no: not enrolled"
