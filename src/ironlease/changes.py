@@ -45,7 +45,7 @@ def of(event: TaskEvent) -> list[Change]:
     kind = _KINDS.get(module, "other")
     describe = _DESCRIBE.get(module, _target)
     return [
-        Change(event.role or "play", event.task, kind, describe(result))
+        Change(event.role or "play", event.task, kind, describe(result) or _named_in(event.arguments) or event.task)
         for result in event.results
         if result.get("changed")
     ]
@@ -59,7 +59,13 @@ def _arguments(result: dict[str, Any]) -> dict[str, Any]:
 def _target(result: dict[str, Any]) -> str:
     arguments = _arguments(result)
     values = (result.get("dest"), result.get("path"), arguments.get("path"), arguments.get("name"))
-    return next((str(value) for value in values if value), "something")
+    return next((str(value) for value in values if value), "")
+
+
+def _named_in(arguments: str) -> str:
+    """Return the target that the task names in its own arguments; check mode's results leave it out."""
+    found = re.search(r"(?:^|, )(?:dest|path|name)=([^,{]+)", arguments)
+    return found[1] if found else ""
 
 
 def _apt(result: dict[str, Any]) -> str:

@@ -187,11 +187,15 @@ class Console:
         redact.register(secret)
         return secret
 
-    def progress(self, hosts: Iterable[str]) -> Progress:
-        """Return a display of what each host is doing, to be used in a ``with`` block."""
+    def progress(self, hosts: Iterable[str], *, verb: str = "changed") -> Progress:
+        """Return a display of what each host is doing, to be used in a ``with`` block.
+
+        ``verb`` says what is counted: things changed, or things that would change.
+        """
+        lines = {host: _HostLine(verb) for host in hosts}
         if self._notes.is_terminal and not self._notes.is_dumb_terminal:
-            return _LiveProgress(self._notes, list(hosts))
-        return _PlainProgress(self.note, list(hosts))
+            return _LiveProgress(self._notes, lines, verb)
+        return _PlainProgress(self.note, lines, verb)
 
 
 class Progress(Protocol):
@@ -222,6 +226,7 @@ class Progress(Protocol):
 
 @dataclass
 class _HostLine:
+    verb: str
     role: str = ""
     task: str = ""
     changed: int = 0
@@ -240,7 +245,7 @@ class _HostLine:
         self.changed = self.changed if changed is None else changed
 
     def words(self, host: str) -> tuple[str, ...]:
-        changed = f"{self.changed} changed" if self.changed else ""
+        changed = f"{self.changed} {self.verb}" if self.changed else ""
         return tuple(redact.scrub(word) for word in (host, self.state, self.elapsed(), changed, self.role, self.task))
 
     def elapsed(self) -> str:
@@ -253,10 +258,11 @@ class _HostLine:
 class _LiveProgress:
     """One moving line for each host; gone when the work is done, because the summary follows."""
 
-    def __init__(self, console: RichConsole, hosts: list[str]) -> None:
+    def __init__(self, console: RichConsole, lines: dict[str, _HostLine], verb: str) -> None:
         self._console = console
         self._lock = threading.Lock()
-        self._hosts = {host: _HostLine() for host in hosts}
+        self._hosts = lines
+        self._verb = verb
         self._live = Live(
             console=console,
             get_renderable=self._render,
@@ -285,7 +291,7 @@ class _LiveProgress:
         state: str | None = None,
     ) -> None:
         with self._lock:
-            self._hosts.setdefault(host, _HostLine()).take(role, task, changed, state)
+            self._hosts.setdefault(host, _HostLine(self._verb)).take(role, task, changed, state)
 
     def _render(self) -> Text:
         order = {"failed": 0, "running": 1, "waiting": 2, "done": 3}
@@ -307,10 +313,11 @@ class _LiveProgress:
 class _PlainProgress:
     """A line when a host comes to another role or ends: enough to follow, not too much for a log."""
 
-    def __init__(self, say: Callable[[str], None], hosts: list[str]) -> None:
+    def __init__(self, say: Callable[[str], None], lines: dict[str, _HostLine], verb: str) -> None:
         self._say = say
         self._lock = threading.Lock()
-        self._hosts = {host: _HostLine() for host in hosts}
+        self._hosts = lines
+        self._verb = verb
 
     def __enter__(self) -> Self:
         return self
@@ -330,7 +337,7 @@ class _PlainProgress:
         state: str | None = None,
     ) -> None:
         with self._lock:
-            line = self._hosts.setdefault(host, _HostLine())
+            line = self._hosts.setdefault(host, _HostLine(self._verb))
             before = (line.role, line.state)
             line.take(role, task, changed, state)
             if before == (line.role, line.state):
@@ -338,7 +345,7 @@ class _PlainProgress:
             if line.state == "running":
                 self._say(f"{host}: {line.role or 'started'}")
             else:
-                self._say(f"{host}: {line.state} after {line.elapsed()}, {line.changed} changed")
+                self._say(f"{host}: {line.state} after {line.elapsed()}, {line.changed} {line.verb}")
 
 
 class _QuietConsole(RichConsole):

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ironlease import changes, diagnose, runner
 from ironlease.changes import Change
@@ -19,6 +18,8 @@ from ironlease.runner import Playbook, TaskEvent
 
 # How often one host's play is taken up again after it was cut off.
 MAX_RESUMES = 2
+# How a role's `debug` message begins when it says what check mode cannot know.
+UNDECIDED = "undecided: "
 # A large server takes up to ten minutes from reboot to login.
 RECONNECT_SECONDS = float(os.environ.get("IRONLEASE_RECONNECT_SECONDS", "900"))
 
@@ -37,7 +38,7 @@ class Outcome:
     # Ansible came to its own end: without that word, the tasks that were seen may not have been all.
     ended: bool = False
     stayed_away: bool = False
-    # Tasks that check mode passes over, because what they would do depends on what was not really done before them.
+    # What check mode cannot know, because it depends on what was not really done before.
     undecided: list[str] = field(default_factory=list)
 
     @property
@@ -97,8 +98,7 @@ def _take(event: TaskEvent, outcomes: dict[str, Outcome], on_event: Callable[[Ta
         outcome.tasks += 1
         outcome.changes.extend(changes.of(event))
         outcome.recorder.record(event)
-        if event.kind == "skipped" and any("ansible_check_mode" in _condition(result) for result in event.results):
-            outcome.undecided.append(f"{event.role}: {event.task}")
+        outcome.undecided.extend(_undecided(event))
     elif event.kind == "unreachable" or (event.kind == "failed" and diagnose.looks_interrupted(event)):
         outcome.cut_off = event
     elif event.kind == "failed" and not event.ignored:
@@ -108,8 +108,10 @@ def _take(event: TaskEvent, outcomes: dict[str, Outcome], on_event: Callable[[Ta
     on_event(event, outcome)
 
 
-def _condition(result: dict[str, Any]) -> str:
-    return str(result.get("false_condition") or "")
+def _undecided(event: TaskEvent) -> list[str]:
+    """Return what a role says that check mode cannot know: `debug` messages that begin with the word."""
+    messages = [str(result.get("msg") or "") for result in event.results]
+    return [f"{event.role}: {text.removeprefix(UNDECIDED)}" for text in messages if text.startswith(UNDECIDED)]
 
 
 def _begin_again(outcome: Outcome) -> Outcome:

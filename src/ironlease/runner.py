@@ -76,7 +76,9 @@ class TaskEvent:
     """One step of one host's play.
 
     ``kind`` is started, ok, failed, unreachable or skipped, and ended (without a task) once Ansible has come to its own
-    end. ``results`` holds the module's result, or one for each item of a loop; it is empty for a started task.
+    end. ``arguments`` is the text of the task's arguments as the role has them, known in check mode only, where results
+    do not name their target. ``results`` holds the module's result, or one for each item of a loop; a started task has
+    none.
     """
 
     host: str
@@ -86,6 +88,7 @@ class TaskEvent:
     module: str
     handler: bool = False
     ignored: bool = False
+    arguments: str = ""
     results: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -231,6 +234,7 @@ class _EventStream:
             module=data.get("resolved_action") or data.get("task_action") or "",
             handler=data.get("task_uuid") in self._handler_tasks,
             ignored=bool(data.get("ignore_errors")),
+            arguments=redact.scrub(data.get("task_args") or ""),
             results=() if kind == "started" else tuple(items) if is_loop else (result,),
         )
 
@@ -316,6 +320,8 @@ def _environment(project: Project, folder: Path, playbook: Playbook, become_pass
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
     }
+    if playbook.check:
+        environment["ANSIBLE_DISPLAY_ARGS_TO_STDOUT"] = "1"
     if playbook.plan_directory is not None:
         environment["IRONLEASE_PLAN_DIR"] = str(playbook.plan_directory)
     if become_password is not None:

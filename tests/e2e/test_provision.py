@@ -32,6 +32,8 @@ def test_a_check_changes_nothing_on_a_bare_host_and_says_what_would_change(desk)
     host = ended.host("lab2")
     assert (ended.exit_code, host["failed"]) == (0, 0)
     assert {"package", "file", "environment"} <= {change["kind"] for change in host["changes"]}
+    assert "/etc/security/limits.d/90-ironlease.conf" in {change["what"] for change in host["changes"]}
+    assert host["undecided"] == ["host_base: the unit chrony.service, until its package is there"]
     assert listing(desk, "lab2") == before
     assert not (desk.state / "hosts/lab2/seller-state").exists()
 

@@ -46,7 +46,8 @@ class Play:
         """Run the roles on the hosts, as their plans say, and return each host's outcome."""
         by_name = {examined.host.name: examined for examined in examined_hosts}
         playbook = self._playbook(by_name, check=check)
-        with self._context.console.progress(list(by_name)) as progress:
+        verb = "would change" if check else "changed"
+        with self._context.console.progress(list(by_name), verb=verb) as progress:
 
             def wait_for_host(name: str) -> bool:
                 progress.update(name, role="connection", task="waiting for the host to come back", state="running")
