@@ -21,8 +21,6 @@ VERDICT_EXIT_CODES = {"pass": ExitCode.OK, "fail": ExitCode.FAIL}
 class BaselineError(IronleaseError):
     """The training run did not prove the host."""
 
-    code = "baseline"
-
 
 @dataclass(frozen=True)
 class Proof:
