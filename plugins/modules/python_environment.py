@@ -119,6 +119,7 @@ def apply(module: AnsibleModule) -> dict[str, Any]:
     python = Path(module.params["python"])
     versions = {pin.name: pin.version for pin in pins}
     observe = partial(observe_environment, path, versions, python, module.params["thorough"])
+    is_new = not path.exists()
     differences = observe()
     if differences and not module.check_mode:
         with tempfile.TemporaryDirectory(dir=module.tmpdir) as scratch:
@@ -127,7 +128,7 @@ def apply(module: AnsibleModule) -> dict[str, Any]:
             with builder.alone():
                 builder.mend(pins, observe)
         _require_none(observe())
-    changes = describe(differences)
+    changes = [f"new, with {len(pins)} packages"] if is_new else describe(differences)
     return {
         "changed": bool(differences),
         "path": str(path),

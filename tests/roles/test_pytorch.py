@@ -32,9 +32,9 @@ def first(machine, variables):
     return SimpleNamespace(before=before, checked=checked, after_check=after_check, converged=converged)
 
 
-def test_check_mode_tells_what_is_missing_and_changes_nothing(first):
+def test_check_mode_tells_what_is_missing_and_changes_nothing(first, variables):
     assert first.checked.problems == []
-    assert first.checked.changed[BUILD] == [f"interpreter: {ENVIRONMENT} is not there"]
+    assert first.checked.changed[BUILD] == [f"new, with {len(variables['pytorch_packages'])} packages"]
     assert first.after_check == first.before
 
 
