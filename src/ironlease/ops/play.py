@@ -94,7 +94,8 @@ class Play:
                 try:
                     return future.result()
                 except KeyboardInterrupt:
-                    self._context.console.note("Stopping after Ctrl-C; what was done so far stays.")
+                    if not self._cancelled.is_set():
+                        self._context.console.note("Stopping after Ctrl-C; what was done so far stays.")
                     self._cancelled.set()
 
     def _take(self, progress: Progress, event: TaskEvent, outcome: Outcome) -> None:

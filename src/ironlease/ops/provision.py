@@ -103,6 +103,7 @@ class _Provisioning:
     def _fail(self, errors: list[IronleaseError]) -> None:
         for error in errors:
             self._reports[error.host or ""].errors.append(error)
+            self._reports[error.host or ""].finish()
 
     def _each(self, work: Callable[[Examined], T], items: list[Examined]) -> dict[str, T]:
         def work_to_the_end(examined: Examined) -> T:
@@ -179,6 +180,7 @@ class _Provisioning:
             observation = observe(self._context, examined)
             if observation is not None:
                 self._context.run_folder.write_json(f"hosts/{examined.host.name}/observation.json", observation)
+                self._reports[examined.host.name].differences = observation["differences"]
             return is_as_wanted(observation)
 
         settled = self._each(look, self._healthy())
@@ -189,7 +191,7 @@ class _Provisioning:
     def _converge(self, pending: list[Examined]) -> None:
         if not pending:
             return
-        provision_report.show_plans(self._context, pending)
+        provision_report.show_plans(self._context, pending, self._reports)
         self._agree(pending)
         saved = self._each(lambda examined: seller_state.save(self._context, examined), pending)
         pending = [examined for examined in pending if examined.host.name in saved]
@@ -251,7 +253,7 @@ class _Provisioning:
         examined_hosts = self._healthy()
         if not examined_hosts:
             return
-        provision_report.show_plans(self._context, examined_hosts)
+        provision_report.show_plans(self._context, examined_hosts, self._reports)
         outcomes = self._play.run(examined_hosts, check=True)
         for name, outcome in outcomes.items():
             self._take(name, outcome)
@@ -270,6 +272,7 @@ class _Provisioning:
                 full = self._options.full
                 proof = prove(self._context, examined, full=full, before_training=before_training)
                 self._reports[name].proof = proof
+                self._reports[name].finish()
                 self._context.run_folder.write_json(f"hosts/{name}/manifest.json", proof.manifest)
                 self._context.run_folder.write_json(f"hosts/{name}/evidence.json", proof.document)
                 proof.require_pass(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,10 +18,16 @@ from ironlease.ops.prove import Proof
 from ironlease.ops.result import Result
 from ironlease.plan import Plan
 
+_MAX_SHOWN = 8
+
 
 @dataclass
 class HostReport:
-    """What became of one host; ``observed`` is true when everything was found as wanted and no role had to run."""
+    """What became of one host.
+
+    ``observed`` is true when everything was found as wanted and no role had to run; otherwise ``differences`` holds
+    what was not, where that is known.
+    """
 
     name: str
     started: float = field(default_factory=time.monotonic)
@@ -30,6 +37,7 @@ class HostReport:
     errors: list[IronleaseError] = field(default_factory=list)
     reboots: int = 0
     observed: bool = False
+    differences: list[dict[str, Any]] = field(default_factory=list)
     proof: Proof | None = None
 
     def finish(self) -> None:
@@ -77,14 +85,26 @@ def needs_agreement(pending: list[Examined]) -> list[str]:
     return reasons
 
 
-def show_plans(context: Context, pending: list[Examined]) -> None:
+def show_plans(context: Context, pending: list[Examined], reports: Mapping[str, HostReport]) -> None:
     """Say what is about to be done, in one line for each host and one for each thing that was found there."""
     for examined in pending:
         plan = examined.plan
         context.console.note(f"{plan_line(plan)} Reasons: invoke explain --host {plan.host}")
+        for line in _to_mend(reports[plan.host].differences):
+            context.console.note(f"{plan.host}: {line}")
         for finding in plan.findings:
             say = context.console.warn if finding.severity == "warn" else context.console.note
             say(f"{finding.found} {finding.next_step}")
+
+
+def _to_mend(differences: list[dict[str, Any]]) -> list[str]:
+    """Return what was found on the host not to be as the last provisioning left it."""
+    lines = [
+        f"not known: {one['target']}: {one['reason']}" if one["state"] == "unknown" else f"to mend: {one['target']}"
+        for one in differences[:_MAX_SHOWN]
+    ]
+    more = len(differences) - len(lines)
+    return [*lines, f"and {more} more"] if more else lines
 
 
 def plan_line(plan: Plan) -> str:
