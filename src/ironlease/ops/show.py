@@ -28,7 +28,9 @@ def run(context: Context, *, run: str | None = None) -> Result:
             needed=f"A folder under {context.project.runs}; {suggest.did_you_mean(name, known[-5:])}",
             next_step="invoke show",
         )
-    return _read(context.project.runs / name / RECORD_NAME)
+    shown = _read(context.project.runs / name / RECORD_NAME)
+    context.console.note(f"Run {name}:")
+    return shown
 
 
 def _read(path: Path) -> Result:
