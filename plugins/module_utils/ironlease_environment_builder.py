@@ -51,6 +51,8 @@ PIP_INSTALL = [
 ]
 # After these no other index helps: another file under the same name, or no room for it.
 FINAL_WORDS = ("DO NOT MATCH THE HASHES", "No space left on device", "Disk quota exceeded")
+# As in: Retrying (Retry(total=4, ...)) after connection broken by '...('<pip._vendor... object at 0x7f54>: No route')'
+_INSIDES = re.compile(r" \(Retry\([^)]*\)\)|<pip\._vendor[^>]*>[:,] ?")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -195,7 +197,7 @@ class Builder:
             ended = self._pip([*command, f"--extra-index-url={self._index_url}"])
         if ended.status != 0:
             raise RefusalError(
-                found=f"pip install failed: {ended.words(('ERROR', 'WARNING', 'Expected', 'Got'))}",
+                found=f"pip install failed: {readable(ended.words(('ERROR', 'WARNING', 'Expected', 'Got')))}",
                 needed="Package indexes that the host can reach and that have exactly these wheels: "
                 + ", ".join(f"{pin.name}=={pin.version}" for pin in pins),
                 next_step="Look at `pip config list` and the route of the host, then run again: "
@@ -240,6 +242,12 @@ class Builder:
                 "what was downloaded is kept.",
             )
         return ended
+
+
+def readable(words: str) -> str:
+    """Return pip's words without the insides of its network library, and each line once."""
+    lines = [_INSIDES.sub("", line) for line in words.splitlines()]
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _try_lock(descriptor: int) -> bool:

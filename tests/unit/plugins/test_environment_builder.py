@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.ironlease_environment_builder import Builder, Pin, pins_of
+from ansible.module_utils.ironlease_environment_builder import Builder, Pin, pins_of, readable
 from ansible.module_utils.ironlease_node.environment import observe_environment
 from ansible.module_utils.ironlease_support import RefusalError
 
@@ -199,3 +199,18 @@ def test_pins_are_exact_or_refused(packages):
 
 def test_a_pin_becomes_a_line_with_all_its_hashes():
     assert Pin("one", "1.0", ("aa", "bb")).requirement() == "one==1.0 --hash=sha256:aa --hash=sha256:bb\n"
+
+
+def test_pips_words_are_shown_without_the_insides_of_its_network_library():
+    retry = (
+        "WARNING: Retrying (Retry(total={}, connect=None, read=None, redirect=None, status=None)) after connection "
+        "broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPConnection object at 0x7f54{}>: Failed to "
+        "establish a new connection: [Errno 111] Connection refused')': /simple/filelock/"
+    )
+    words = "\n".join([retry.format(1, 11), retry.format(0, 22), "ERROR: No matching distribution found for filelock"])
+
+    assert readable(words).splitlines() == [
+        "WARNING: Retrying after connection broken by 'NewConnectionError('Failed to establish a new connection: "
+        "[Errno 111] Connection refused')': /simple/filelock/",
+        "ERROR: No matching distribution found for filelock",
+    ]
