@@ -89,12 +89,14 @@ def show_plans(context: Context, pending: list[Examined], reports: Mapping[str, 
     """Say what is about to be done, in one line for each host and one for each thing that was found there."""
     for examined in pending:
         plan = examined.plan
-        context.console.note(f"{plan_line(plan)} Reasons: invoke explain --host {plan.host}")
+        context.console.note(plan_line(plan))
         for line in _to_mend(reports[plan.host].differences):
             context.console.note(f"{plan.host}: {line}")
         for finding in plan.findings:
             say = context.console.warn if finding.severity == "warn" else context.console.note
             say(f"{finding.found} {finding.next_step}")
+    which = pending[0].host.name if len(pending) == 1 else "HOST"
+    context.console.note(f"Reasons: invoke explain --host {which}")
 
 
 def _to_mend(differences: list[dict[str, Any]]) -> list[str]:
