@@ -1,5 +1,6 @@
 """From the words of a command line to words, JSON and an exit code, all in this process."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,12 +110,14 @@ def test_a_crash_without_a_place_for_its_log_is_still_told(
     invoke: Callable, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.runs.write_text("in the way")
-    monkeypatch.setenv("TMPDIR", str(project.root))
+    # Not the variable: tempfile has read it before.
+    monkeypatch.setattr(tempfile, "tempdir", str(project.root))
 
     outcome = invoke("crash")
 
     assert outcome.code == ExitCode.CRASH
-    assert "crash.log" in outcome.stderr
+    (log,) = project.root.glob("ironlease-crash-*/crash.log")
+    assert str(log) in outcome.stderr
 
 
 def test_unknown_is_not_all_well(invoke: Callable) -> None:
