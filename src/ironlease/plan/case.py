@@ -13,8 +13,8 @@ from ironlease.stack import Stack
 from ironlease.stack.catalog import Catalog, Gpu
 from ironlease.stack.model import Distribution
 from ironlease.stack.rules import Machine
+from ironlease_node.places import ENVIRONMENTS, OPT, STATE
 
-OPT = "/opt/ironlease"
 NVIDIA_VENDOR = "10de"
 
 
@@ -43,7 +43,7 @@ class Case:
     @cached_property
     def environment(self) -> str:
         """Where the stack's Python environment lies on the host."""
-        return f"{OPT}/envs/{self.stack.name}"
+        return f"{ENVIRONMENTS}/{self.stack.name}"
 
     @cached_property
     def nvidia_ids(self) -> list[str] | None:
@@ -72,13 +72,17 @@ class Case:
 
     @cached_property
     def was_provisioned(self) -> bool:
-        """Whether our folder is on the host already. What lies in it is observed elsewhere, never assumed."""
-        return (self.facts.peek("traces") or {}).get(OPT) is True
+        """Whether our folder is on the host already."""
+        return self.has_trace(OPT)
 
     @cached_property
     def was_begun(self) -> bool:
         """Whether a provisioning began before: the seller's state is saved before the first change of ours."""
-        return (self.facts.peek("traces") or {}).get("/var/lib/ironlease") is True
+        return self.has_trace(STATE)
+
+    def has_trace(self, path: str) -> bool:
+        """Whether the probe saw this thing of ours on the host. What is in it is observed elsewhere, never assumed."""
+        return (self.facts.peek("traces") or {}).get(path) is True
 
     def mount_of(self, path: str) -> dict[str, Any] | None:
         """Return the file system that ``path`` would be written to; None when the probe does not know."""

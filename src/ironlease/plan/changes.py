@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ironlease.plan.case import OPT, Case
+from ironlease.plan.case import Case
 from ironlease.plan.model import Change
+from ironlease_node.places import (
+    AGENT_FILES,
+    LIMITS_FILE,
+    SERVICE_LIMITS_FILE,
+    SHM_FILE,
+    SHM_UNIT,
+    SYSCTL_FILE,
+)
 
 State = Literal["new", "compare"]
-# The files that the roles write whatever the plan says; a contract test compares them with the roles.
-AGENT_FILES = (f"{OPT}/node/agent.pyz", "/usr/local/bin/ironlease-node", "/etc/ironlease/node.json")
-LIMITS_FILE = "/etc/security/limits.d/90-ironlease.conf"
-SERVICE_LIMITS_FILE = "/etc/systemd/system.conf.d/90-ironlease.conf"
-SYSCTL_FILE = "/etc/sysctl.d/90-ironlease.conf"
-SHM_UNIT = "ironlease-shm.service"
-SHM_FILE = f"/etc/systemd/system/{SHM_UNIT}"
 
 
 def expected(case: Case, values: dict[str, dict[str, Any]]) -> list[Change]:
@@ -23,7 +24,10 @@ def expected(case: Case, values: dict[str, dict[str, Any]]) -> list[Change]:
     time_sync = base["time_sync"]
     wanted = sorted({*base["packages"], time_sync["package"]})
     absent = [name for name in wanted if name not in case.packages]
-    on_host: State = "compare" if case.was_provisioned else "new"
+
+    def ours(kind: Literal["file", "environment"], path: str, role: str) -> Change:
+        return Change(kind=kind, what=path, role=role, state="compare" if case.has_trace(path) else "new")
+
     return [
         *(Change(kind="package", what=name, role="host_base", state="new") for name in absent),
         Change(kind="user", what=base["user"], role="host_base", state="compare"),
@@ -33,10 +37,10 @@ def expected(case: Case, values: dict[str, dict[str, Any]]) -> list[Change]:
             role="host_base",
             state="new" if time_sync["package"] in absent else "compare",
         ),
-        *(Change(kind="file", what=path, role="node_tuning", state=on_host) for path in _tuning_files(tuning)),
-        *_shm(tuning, on_host),
-        Change(kind="environment", what=values["pytorch"]["environment"], role="pytorch", state=on_host),
-        *(Change(kind="file", what=path, role="node_agent", state=on_host) for path in AGENT_FILES),
+        *(ours("file", path, "node_tuning") for path in _tuning_files(tuning)),
+        *_shm_service(case, tuning),
+        ours("environment", values["pytorch"]["environment"], "pytorch"),
+        *(ours("file", path, "node_agent") for path in AGENT_FILES),
     ]
 
 
@@ -44,13 +48,12 @@ def _tuning_files(tuning: dict[str, Any]) -> list[str]:
     limits = tuning["limits"]
     files = [LIMITS_FILE] if any(limits.values()) else []
     files += [SERVICE_LIMITS_FILE] if limits["memlock"] == "unlimited" else []
-    return files + ([SYSCTL_FILE] if tuning["sysctl"] else [])
+    files += [SYSCTL_FILE] if tuning["sysctl"] else []
+    return files + ([SHM_FILE] if tuning["shm_size"] is not None else [])
 
 
-def _shm(tuning: dict[str, Any], state: State) -> list[Change]:
+def _shm_service(case: Case, tuning: dict[str, Any]) -> list[Change]:
     if tuning["shm_size"] is None:
         return []
-    return [
-        Change(kind="file", what=SHM_FILE, role="node_tuning", state=state),
-        Change(kind="service", what=SHM_UNIT, role="node_tuning", state=state),
-    ]
+    state: State = "compare" if case.has_trace(SHM_FILE) else "new"
+    return [Change(kind="service", what=SHM_UNIT, role="node_tuning", state=state)]

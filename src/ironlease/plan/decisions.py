@@ -9,8 +9,9 @@ from pydantic import JsonValue
 from ironlease.finding import Finding
 from ironlease.inventory import DEFAULT_TRAINING_USER, variable_name
 from ironlease.plan import dpkg, tuning
-from ironlease.plan.case import OPT, Case
+from ironlease.plan.case import Case
 from ironlease.plan.model import Decision
+from ironlease_node.places import OPT
 
 # unattended-upgrades after a first boot takes minutes, and a user would rather wait than start again.
 APT_LOCK_WAIT_SECONDS = 600

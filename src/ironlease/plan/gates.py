@@ -11,9 +11,10 @@ from ironlease.errors import ExitCode
 from ironlease.finding import Finding, Severity
 from ironlease.inventory import variable_name
 from ironlease.plan import dpkg, hardware
-from ironlease.plan.case import OPT, Case
+from ironlease.plan.case import Case
 from ironlease.plan.decisions import apt_lock_wait_seconds
 from ironlease.plan.estimate import BACKUP_MINUTES
+from ironlease_node.places import ENVIRONMENTS
 
 # Byte code comes on top of what the wheels hold: 0.96 GB for 0.80 GB were measured; the rest is room to breathe.
 ENVIRONMENT_OVERHEAD = 1.3
@@ -89,7 +90,7 @@ def _rights(case: Case) -> Iterator[Finding]:
 
 
 def _disk(case: Case) -> Iterator[Finding]:
-    environment, system = case.mount_of(f"{OPT}/envs"), case.mount_of(SYSTEM_FOLDER)
+    environment, system = case.mount_of(ENVIRONMENTS), case.mount_of(SYSTEM_FOLDER)
     if environment is None or system is None:
         return
     contents = f"for {case.stack.name}: the wheels and their content"

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from ironlease_node import dpkg, self_file
+from ironlease_node import dpkg, places, self_file
 from ironlease_node.host import Host, Problems, Unreadable
 from ironlease_node.probe import (
     clock,
@@ -29,7 +29,6 @@ from ironlease_node.tools import Command, Runner
 
 SCHEMA = "ironlease.probe/1"
 SIMULATED_MARKER = f"{pci.DEVICES_FOLDER}/.ironlease-simulated"
-TRACES = ("/opt/ironlease", "/var/lib/ironlease", "/etc/ironlease")
 
 PARTS: dict[str, Callable[[Sources], Any]] = {
     "apt": software.read_apt,
@@ -57,10 +56,16 @@ PARTS: dict[str, Callable[[Sources], Any]] = {
     "shared_memory": disks.read_shared_memory,
     "simulated": lambda sources: simulated_profile(sources.host),
     "time": clock.read_time,
-    "traces": lambda sources: {path: sources.host.path(path).exists() for path in TRACES},
+    "traces": lambda sources: _traces(sources.host),
     "unattended_upgrades": software.read_unattended_upgrades,
     "user": users.read_user,
 }
+
+
+def _traces(host: Host) -> dict[str, bool]:
+    """Return which of our own things are on the host."""
+    environments = [f"{places.ENVIRONMENTS}/{name}" for name in host.names(places.ENVIRONMENTS)]
+    return {path: host.path(path).exists() for path in [*places.TRACES, *environments]}
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

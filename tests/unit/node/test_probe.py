@@ -7,6 +7,7 @@ import pytest
 
 from ironlease_node import probe
 from ironlease_node.host import Host
+from ironlease_node.places import TRACES
 from ironlease_node.probe import disks
 
 
@@ -265,7 +266,7 @@ def test_time_reboot_traces(document):
         "required": True,
         "packages": ["linux-base", "linux-image-5.15.0-131-generic"],
     }
-    assert document["traces"] == {"/opt/ironlease": False, "/var/lib/ironlease": False, "/etc/ironlease": False}
+    assert document["traces"] == dict.fromkeys(TRACES, False)
 
 
 def test_pythons_are_asked_once_for_each_file(document, tools):

@@ -10,6 +10,7 @@ import pytest
 from ironlease import stack
 from ironlease.inventory import Host
 from ironlease.plan import resolve
+from ironlease_node.places import TRACES
 
 NOW = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 AGENT_SHA256 = "ab" * 32
@@ -47,7 +48,7 @@ def bare_host() -> dict[str, Any]:
             "load_modules": True,
         },
         "reboot_required": {"required": False, "packages": []},
-        "traces": {"/opt/ironlease": False, "/var/lib/ironlease": False, "/etc/ironlease": False},
+        "traces": dict.fromkeys(TRACES, False),
         "problems": [],
     }
 

@@ -17,6 +17,7 @@ from ironlease.errors import UsageError
 from ironlease.inventory import Host
 from ironlease.paths import Project
 from ironlease.plan import Plan, changes, explain, resolve
+from ironlease_node.places import TRACES
 
 ROOT = Project.here().root
 
@@ -54,12 +55,29 @@ def test_only_what_is_not_there_yet_is_a_new_package(make_plan):
     assert things(make_plan({"packages": there}), "package") == {}
 
 
-@pytest.mark.parametrize(("provisioned", "state"), [(False, "new"), (True, "compare")])
-def test_files_are_new_only_on_a_host_without_our_folder(make_plan, provisioned, state):
-    plan = make_plan({"traces": {"/opt/ironlease": provisioned}})
+def test_everything_of_ours_is_new_on_a_bare_host(make_plan):
+    plan = make_plan({"traces": dict.fromkeys(TRACES, False)})
 
-    assert set(things(plan, "file").values()) == {state}
-    assert things(plan, "environment") == {"/opt/ironlease/envs/torch-cpu": state}
+    assert set(things(plan, "file").values()) == {"new"}
+    assert things(plan, "environment") == {"/opt/ironlease/envs/torch-cpu": "new"}
+
+
+def test_after_an_interrupted_run_only_what_is_missing_is_new(make_plan):
+    there = {"/opt/ironlease": True, changes.LIMITS_FILE: True}
+    plan = make_plan({"traces": {**dict.fromkeys(TRACES, False), **there}})
+
+    files = things(plan, "file")
+    assert files.pop(changes.LIMITS_FILE) == "compare"
+    assert set(files.values()) == {"new"}
+    assert things(plan, "environment") == {"/opt/ironlease/envs/torch-cpu": "new"}
+
+
+def test_what_is_there_is_compared(make_plan):
+    environment = "/opt/ironlease/envs/torch-cpu"
+    plan = make_plan({"traces": {**dict.fromkeys(TRACES, True), environment: True}})
+
+    assert set(things(plan, "file").values()) == {"compare"}
+    assert things(plan, "environment") == {environment: "compare"}
 
 
 def test_nothing_is_listed_that_the_kernel_does_not_permit(make_plan):
@@ -95,7 +113,7 @@ def test_no_reboot_in_a_plan_without_a_driver(make_plan):
 
 def test_the_estimate_is_the_sum_of_its_parts_and_less_when_all_is_there(make_plan):
     bare = make_plan().estimate_minutes
-    again = make_plan({"traces": {"/opt/ironlease": True}}).estimate_minutes
+    again = make_plan({"traces": {"/opt/ironlease/envs/torch-cpu": True}}).estimate_minutes
     cuda = make_plan(stack_name="torch-cu128").estimate_minutes
 
     assert bare.total == pytest.approx(sum(part.minutes for part in bare.parts))
