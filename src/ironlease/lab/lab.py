@@ -294,6 +294,8 @@ class Lab:
 
     def _stop(self, hosts: Iterable[Host]) -> None:
         for host in hosts:
+            if host.is_running:
+                self.progress(f"taking {host.name} down")
             host.kill()
             self._network.detach(host.name, host.address)
 

@@ -26,8 +26,9 @@ def choose(project: Project, given: str | None, hosts: list[str], environment: M
     """Return the inventory of a command that names ``hosts``.
 
     ``given`` (``--inventory``: a path, or a name under inventories/) decides. Without it: the lab's, when all of the
-    hosts are lab hosts; ``$IRONLEASE_INVENTORY``; the only one that the user made; the lab's, when the user made none
-    and named no host. Raises UsageError when none of these gives one inventory.
+    hosts are lab hosts; ``$IRONLEASE_INVENTORY``; the only one that the user made, or the only one of them that has all
+    of the hosts; the lab's, when the user made none and named no host. Raises UsageError when none of these gives one
+    inventory.
     """
     if given:
         return _existing(project, given, "--inventory")
@@ -41,6 +42,8 @@ def choose(project: Project, given: str | None, hosts: list[str], environment: M
         return project.inventories / own[0]
     if own:
         holding = [name for name in own if hosts and set(hosts) <= set(host_names(project.inventories / name))]
+        if len(holding) == 1:
+            return project.inventories / holding[0]
         raise UsageError(
             code="which-inventory",
             found=f"There are {len(own)} inventories: {', '.join(own)}.",

@@ -153,7 +153,8 @@ def _unreachable(target: Target, error: Exception, timeout_seconds: float, words
     elif isinstance(error, socket.gaierror):
         code, what = "name-unknown", f"the name {target.address} cannot be resolved"
     else:
-        code, what = "unreachable", f"{where} cannot be reached ({str(error) or 'the connection ended'})"
+        reason = getattr(error, "strerror", None) or str(error) or "the connection ended"
+        code, what = "unreachable", f"{where} cannot be reached ({reason})"
     return UnreachableError(
         code=code,
         found=f"{target.name}: {what}.",

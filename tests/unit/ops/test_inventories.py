@@ -64,10 +64,10 @@ def test_the_only_one_is_meant_and_of_several_none(project: Project) -> None:
         choose(project, None, "node1")
     assert "--inventory fleet" in refused.value.next_step
 
-    add(project, "third", "gpu_nodes: {hosts: {node3: {}}}")
-    with pytest.raises(UsageError) as refused:
-        choose(project, None, "node3")
-    assert "--inventory third" in refused.value.next_step
+    third = add(project, "third", "gpu_nodes: {hosts: {node3: {}}}")
+    assert choose(project, None, "node3") == third
+    with pytest.raises(UsageError, match="3 inventories"):
+        choose(project, None)
 
 
 def test_without_any_the_lab_is_meant_until_another_host_is_named(project: Project) -> None:
