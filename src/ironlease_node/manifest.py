@@ -115,6 +115,7 @@ def _other_parts(host: Host) -> dict[str, Callable[[], Any]]:
         "boot_id": lambda: host.text("/proc/sys/kernel/random/boot_id").strip(),
         "hostname": lambda: system.read_name(host),
         "kernel_command_line": lambda: host.text("/proc/cmdline").strip(),
+        "machine": lambda: _machine(host),
         "packages": lambda: dpkg.read(host).installed(),
     }
 
@@ -128,6 +129,19 @@ def _part(name: str, read: Callable[[], Any], problems: Problems) -> Any:
         problems.add(name, f"crash of the manifest's own: {error!r}")
         traceback.print_exc()
     return None
+
+
+def _machine(host: Host) -> str:
+    """Return what no other machine returns, however alike they were installed: hashed, for the parts are confidential.
+
+    systemd makes the one at the first boot, the firmware has the other; an image that was cloned carelessly still
+    differs in the second. Raises Unreadable.
+    """
+    machine_id = host.text("/etc/machine-id").strip()
+    if re.fullmatch(r"[0-9a-f]{32}", machine_id) is None:
+        raise Unreadable("/etc/machine-id holds no identity")
+    product_uuid = host.line("/sys/class/dmi/id/product_uuid")
+    return sha256_of(canonical_json({"machine_id": machine_id, "product_uuid": product_uuid}))
 
 
 def _os(host: Host) -> dict[str, Any]:

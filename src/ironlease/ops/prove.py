@@ -67,13 +67,13 @@ def prove(context: Context, examined: Examined, *, full: bool, before_training: 
     settings = examined.plan.values
     environment = settings["pytorch"]["environment"]
     manifest = agent.ask("manifest", {"environment": environment})
-    digest = manifest["digest"]
-    kept = None if full else evidence.load(context.project, examined.host.name, digest)
+    request = {"environment": environment, "user": settings["host_base"]["user"], "processes": 2}
+    subject = evidence.Subject(manifest["digest"], manifest["machine"], request)
+    kept = None if full else evidence.load(context.project, examined.host.name, subject)
     if kept is not None:
         return Proof("pass", False, 0.0, manifest, kept)
-    request = {"environment": environment, "user": settings["host_base"]["user"], "processes": 2}
     before_training()
     started = time.monotonic()
     baseline = agent.ask("baseline", request, timeout_seconds=BASELINE_TIMEOUT_SECONDS)
-    document = evidence.keep(context.project, examined.host.name, digest, baseline)
+    document = evidence.keep(context.project, examined.host.name, subject, baseline)
     return Proof(str(baseline["verdict"]), True, time.monotonic() - started, manifest, document)

@@ -91,6 +91,32 @@ def test_an_unknown_part_outside_the_digest_does_not(gpu_server, root):
 
 
 @pytest.mark.parametrize(
+    "files",
+    [
+        {"/etc/machine-id": "00000000000040008000000000000009\n"},
+        {"/sys/class/dmi/id/product_uuid": "00000000-0000-4000-8000-000000000009\n"},
+    ],
+)
+def test_another_machine_in_the_same_state_has_the_same_digest_and_another_identity(
+    files, gpu_server, collected, plant_files
+):
+    plant_files(files)
+
+    another = manifest.collect(gpu_server, None)
+    assert another["digest"] == collected["digest"]
+    assert another["machine"] not in {None, collected["machine"]}
+
+
+@pytest.mark.parametrize("content", ["", "uninitialized\n"])
+def test_machine_without_an_identity_is_not_taken_for_another_one(content, gpu_server, plant_files):
+    plant_files({"/etc/machine-id": content})
+
+    nameless = manifest.collect(gpu_server, None)
+    assert nameless["machine"] is None
+    assert "machine" in {entry["part"] for entry in nameless["problems"]}
+
+
+@pytest.mark.parametrize(
     ("name", "relevant"),
     [
         ("libc6", True),
