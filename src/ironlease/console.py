@@ -1,7 +1,7 @@
 """Everything that people see: lines, tables, questions, progress. The only module that imports rich.
 
 Results go to stdout and everything else to stderr; with ``--json`` stdout belongs to the one JSON object, and what is
-for people goes to stderr as well. Every text is scrubbed of secrets here.
+for people goes to stderr as well. Every text is scrubbed of secrets here, and of what would steer the terminal.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ _WORD_STYLES = {
     "skipped": "dim",
     "waiting": "dim",
 }
+# What makes a terminal do something instead of showing something: control characters, and marks that turn the writing
+# direction. A host's words may hold them, by accident or to paint over what we say.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # A command of ours inside a sentence: not part of a longer word or a path.
 _OUR_COMMAND = re.compile(r"(?<![\w./-])(?:\./)?invoke (?=[a-z-]|TASK)")
 
@@ -69,6 +72,12 @@ def as_typed(text: str) -> str:
     """Return ``text`` with our own commands written as this user can type them (``./invoke`` outside of the venv)."""
     typed = os.environ.get("IRONLEASE_COMMAND")
     return _OUR_COMMAND.sub(lambda _: f"{shlex.quote(typed)} ", text) if typed else text
+
+
+def _shown(text: str) -> str:
+    """Return ``text`` as a terminal may have it: without secrets, and with control characters spelled out."""
+    text = redact.scrub(text).replace("\r\n", "\n")
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class Console:
@@ -140,7 +149,7 @@ class Console:
                 ("needed:", as_typed(one.needed), "bold"),
                 ("next:", as_typed(one.next_step), "bold"),
             ):
-                line = Text.assemble((f"{label:<8}", style), redact.scrub(text))
+                line = Text.assemble((f"{label:<8}", style), _shown(text))
                 self._notes.print(line, soft_wrap=True)
 
     def json_object(self, value: dict[str, Any]) -> None:
@@ -166,7 +175,7 @@ class Console:
         if not self.interactive:
             return default
         hint = f" [{default}]" if default else ""
-        self._stderr.write(redact.scrub(f"{question}{hint} "))
+        self._stderr.write(_shown(f"{question}{hint} "))
         self._stderr.flush()
         answer = sys.stdin.readline()
         if not answer:
@@ -246,7 +255,7 @@ class _HostLine:
 
     def words(self, host: str) -> tuple[str, ...]:
         changed = f"{self.changed} {self.verb}" if self.changed else ""
-        return tuple(redact.scrub(word) for word in (host, self.state, self.elapsed(), changed, self.role, self.task))
+        return tuple(_shown(word) for word in (host, self.state, self.elapsed(), changed, self.role, self.task))
 
     def elapsed(self) -> str:
         if self.started is None:
@@ -379,11 +388,11 @@ def _rich_console(stream: TextIO, no_color: bool | None) -> RichConsole:
 
 def _print(console: RichConsole, text: str, style: str = "") -> None:
     # soft_wrap: a long line stays one line, so that a command or a path in it can be copied.
-    console.print(Text(redact.scrub(text), style=style), soft_wrap=True)
+    console.print(Text(_shown(text), style=style), soft_wrap=True)
 
 
 def _cell(text: str) -> Text:
-    return Text(redact.scrub(text), style=_style_of(text))
+    return Text(_shown(text), style=_style_of(text))
 
 
 def _style_of(text: str) -> str:

@@ -44,6 +44,37 @@ def test_results_and_notes_go_different_ways() -> None:
     assert "node1" in machine.err.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("a\x1b[2Jb", r"a\x1b[2Jb"),
+        ("a\x1b]0;title\x07b", r"a\x1b]0;title\x07b"),
+        ("a\x9b31mb", r"a\x9b31mb"),
+        ("a\rb", r"a\rb"),
+        ("a\u202eb", r"a\u202eb"),
+    ],
+)
+def test_the_words_of_a_host_are_shown_and_do_not_steer_the_terminal(given: str, shown: str) -> None:
+    streams = Streams()
+    streams.console.line(given)
+    streams.console.table(Table(("word",), [(given,)]))
+    streams.console.note(given)
+    streams.console.error(UsageError(found=given, needed=given, next_step=given, host="h"))
+    with streams.console.progress(["h"]) as progress:
+        progress.update("h", role=given)
+
+    assert streams.out.getvalue().count(shown) == 2
+    assert streams.err.getvalue().count(shown) == 5
+    assert not set(streams.out.getvalue() + streams.err.getvalue()) & set(given) - set(shown)
+
+
+def test_other_text_is_shown_as_it_is() -> None:
+    streams = Streams()
+    streams.console.note("prüf ☂\r\n\tb")
+
+    assert streams.err.getvalue().expandtabs() == "prüf ☂\n        b\n"
+
+
 def test_no_secret_gets_out(secret: str) -> None:
     streams = Streams(json_mode=True)
     streams.console.line(f"it is {secret}")
