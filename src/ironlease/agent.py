@@ -39,6 +39,7 @@ _LOADER = (
 
 # What the agent answers when it says no, and why (ironlease_node.refusal).
 _REFUSAL_SCHEMA = "ironlease.refusal/1"
+_REFUSAL_KEYS = {"code", "error", "found", "needed", "next"}
 
 
 class AgentError(IronleaseError):
@@ -152,13 +153,10 @@ class Agent:
                 "lists them), then run the same command again.",
                 host=self.host,
             )
-        try:
-            answer = json.loads(completed.stdout)
-        except ValueError:
-            answer = None
-        if isinstance(answer, dict) and answer.get("schema") == _REFUSAL_SCHEMA:
+        answer = _object_in(completed.stdout)
+        if answer is not None and answer.get("schema") == _REFUSAL_SCHEMA and answer.keys() >= _REFUSAL_KEYS:
             raise self._refused(command, answer)
-        if completed.exit_status == 0 and isinstance(answer, dict):
+        if completed.exit_status == 0 and answer is not None:
             return answer
         words = completed.stderr.strip() or completed.stdout.strip() or "nothing was printed"
         raise self._crashed(command, f"ended with {completed.exit_status}: {words[-600:]}")
@@ -189,3 +187,13 @@ class Agent:
             next_step="Run the same command again with --debug, and keep the run folder for a report.",
             host=self.host,
         )
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that ``text`` is, or None when it is anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        # A host may send brackets in brackets, as deep as it likes.
+        return None
+    return value if isinstance(value, dict) else None

@@ -66,7 +66,7 @@ class SshServer:
         errors.start()
         self._copy(process.stdout, channel.sendall)
         errors.join(timeout=10)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, EOFError):
             channel.send_exit_status(process.wait(timeout=10))
             channel.close()
 
@@ -77,7 +77,7 @@ class SshServer:
             process.stdin.close()
 
     def _copy(self, source, send) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, EOFError):
             while chunk := source.read1(65536):
                 send(chunk)
 

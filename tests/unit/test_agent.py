@@ -103,7 +103,15 @@ def test_a_request_that_it_does_not_understand_is_a_mistake_of_ours(agent, code)
 
 
 @pytest.mark.parametrize(
-    "completed", [(1, b"", b"Traceback: it broke"), (0, b"no json", b""), (0, b"[1]", b""), (0, b"", b"")]
+    "completed",
+    [
+        (1, b"", b"Traceback: it broke"),
+        (0, b"no json", b""),
+        (0, b"[1]", b""),
+        (0, b"", b""),
+        pytest.param((0, b"[" * 100_000, b"too deep"), id="too deep"),
+        pytest.param((2, b'{"schema": "ironlease.refusal/1"}', b"half a refusal"), id="half a refusal"),
+    ],
 )
 def test_everything_else_is_a_crash_with_its_words(agent, completed):
     asked, _ = agent(*completed)

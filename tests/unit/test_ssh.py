@@ -88,6 +88,20 @@ def test_large_outputs_on_both_streams_do_not_block_each_other(project, target):
 
 
 @pytest.mark.usefixtures("pinned")
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_command_that_prints_without_end_does_not_fill_our_memory(project, target, monkeypatch, stream):
+    monkeypatch.setattr("ironlease.ssh.connection.LIMIT_BYTES", 1_000_000)
+    with ssh.connect(target, project.known_hosts) as connection, pytest.raises(ssh.AnswerTooLongError, match="node1"):
+        connection.run(f"head -c 20000000 /dev/zero >&{stream}; sleep 20", stdin=b"x" * 3_000_000, timeout_seconds=10)
+
+
+@pytest.mark.usefixtures("pinned")
+def test_a_first_line_without_end_is_not_waited_for(project, target):
+    with ssh.connect(target, project.known_hosts) as connection, pytest.raises(ssh.AnswerTooLongError, match="node1"):
+        connection.start(["head", "-c", "20000000", "/dev/zero"], b"", timeout_seconds=10)
+
+
+@pytest.mark.usefixtures("pinned")
 def test_a_command_that_hangs_is_given_up_in_time(project, target):
     with ssh.connect(target, project.known_hosts) as connection:
         started = time.monotonic()

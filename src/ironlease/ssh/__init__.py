@@ -7,6 +7,7 @@ same ``~/.ssh/config``, so that whatever one of them reaches the other reaches t
 from ironlease.ssh.connection import Channel, Completed, Connection, Started
 from ironlease.ssh.errors import (
     AnswerLateError,
+    AnswerTooLongError,
     ConnectionLostError,
     HostKeyChangedError,
     HostKeyUnknownError,
@@ -27,6 +28,7 @@ __all__ = [
     "CONNECT_TIMEOUT_SECONDS",
     "SILENCE_SECONDS",
     "AnswerLateError",
+    "AnswerTooLongError",
     "Channel",
     "Completed",
     "Connection",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import paramiko
 
-from ironlease.ssh.errors import AnswerLateError, ConnectionLostError
+from ironlease.ssh.errors import AnswerLateError, AnswerTooLongError, ConnectionLostError
 from ironlease.ssh.target import Target
 
 # A command's two-way stream, for those who keep one open.
@@ -20,6 +20,13 @@ Channel = paramiko.Channel
 
 OPEN_TIMEOUT_SECONDS = 15.0
 COMMAND_TIMEOUT_SECONDS = 60.0
+# The longest answer is the seller's state, some megabytes; a host that sends without end must not fill our memory.
+LIMIT_BYTES = 64 << 20
+FIRST_LINE_LIMIT_BYTES = 64 << 10
+
+
+class _TooLongError(Exception):
+    """More came than any command of ours answers."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,8 @@ class Connection:
         """Run ``command`` on the host and wait for its end.
 
         A list is quoted for the host's shell; a string is given to that shell as it is.
-        Raises ConnectionLostError when the connection breaks or the time is up.
+        Raises ConnectionLostError when the connection breaks or the time is up, AnswerTooLongError when the command
+        prints more than 64 MiB.
         """
         text = command if isinstance(command, str) else shlex.join(command)
         with self._guard(f"`{text.split(maxsplit=1)[0]}` did not end within {timeout_seconds:.0f} s"):
@@ -105,6 +113,8 @@ class Connection:
             line = b""
             while not line.endswith(b"\n") and (chunk := channel.recv(4096)):
                 line += chunk
+                if len(line) > FIRST_LINE_LIMIT_BYTES:
+                    raise _TooLongError
             if line.endswith(b"\n"):
                 return Started(channel, line, None)
             if not channel.status_event.wait(timeout_seconds):
@@ -117,6 +127,13 @@ class Connection:
     def _guard(self, timed_out: str) -> Iterator[None]:
         try:
             yield
+        except _TooLongError as error:
+            raise AnswerTooLongError(
+                found=f"{self.target.name}: a command printed without end; the rest was not read.",
+                needed="An answer from our own program on the host.",
+                next_step=f"See what the login prints on {self.target.name}: ssh {self.target.address} true",
+                host=self.target.name,
+            ) from error
         except TimeoutError as error:
             raise AnswerLateError(
                 found=f"{self.target.name}: {timed_out}.",
@@ -134,10 +151,22 @@ class Connection:
 
 
 def _read_all(receive: Callable[[int], bytes]) -> bytes:
-    chunks = []
+    chunks, left = [], LIMIT_BYTES
     while chunk := receive(65536):
         chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            raise _TooLongError
     return b"".join(chunks)
+
+
+def _read_or_close(channel: Channel, receive: Callable[[int], bytes]) -> bytes:
+    """Read one stream; when it is too long, end the others too, which would wait for it."""
+    try:
+        return _read_all(receive)
+    except _TooLongError:
+        channel.close()
+        raise
 
 
 def _send(channel: Channel, data: bytes) -> None:
@@ -163,7 +192,8 @@ def _ended_early() -> EOFError:
 def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
     """Send ``stdin`` and collect both outputs until the command ends.
 
-    Raises TimeoutError after ``timeout_seconds`` and EOFError when the connection ended before the command.
+    Raises TimeoutError after ``timeout_seconds``, EOFError when the connection ended before the command, and
+    _TooLongError.
     """
     expired = threading.Event()
 
@@ -177,9 +207,9 @@ def _exchange(channel: paramiko.Channel, stdin: bytes, timeout_seconds: float) -
     try:
         # All three streams move at once: a command that fills one of them must not wait for another.
         with ThreadPoolExecutor(max_workers=2) as pool:
-            stderr = pool.submit(_read_all, channel.recv_stderr)
+            stderr = pool.submit(_read_or_close, channel, channel.recv_stderr)
             sent = pool.submit(_send_all, channel, stdin)
-            stdout = _read_all(channel.recv)
+            stdout = _read_or_close(channel, channel.recv)
             errors = stderr.result()
             sent.result()
         ended = channel.recv_exit_status() != -1

@@ -36,8 +36,15 @@ class AnswerLateError(ConnectionLostError):
     code = "answer-late"
 
 
+class AnswerTooLongError(UnreachableError):
+    """A command on the host printed more than any of ours does."""
+
+    code = "answer-too-long"
+    exit_code = ExitCode.UNFINISHED
+
+
 def is_unreachable(error: IronleaseError) -> bool:
     """Return whether ``error`` may pass by waiting: the host is away, not distrusted and not refusing us."""
     return isinstance(error, UnreachableError) and not isinstance(
-        error, HostKeyUnknownError | HostKeyChangedError | LoginRefusedError
+        error, HostKeyUnknownError | HostKeyChangedError | LoginRefusedError | AnswerTooLongError
     )
