@@ -51,11 +51,10 @@ class Enrolment:
     @classmethod
     def load(cls, project: Project, host: str) -> Enrolment | None:
         """Return the record of an earlier enrolment, or None."""
-        try:
-            document = files.read_json(_record_path(project, host))
-            return cls(**{name: document[name] for name in cls.__dataclass_fields__})
-        except (FileNotFoundError, ValueError, KeyError):
+        document = files.read_document(_record_path(project, host), SCHEMA)
+        if document is None or not document.keys() >= cls.__dataclass_fields__.keys():
             return None
+        return cls(**{name: document[name] for name in cls.__dataclass_fields__})
 
     def save(self, project: Project) -> None:
         """Keep the record under the host's state folder."""

@@ -43,12 +43,9 @@ def load(project: Project, host: str, subject: Subject) -> dict[str, Any] | None
     """
     if subject.manifest_digest is None or subject.machine is None:
         return None
-    try:
-        document = files.read_json(path_of(project, host))
-    except (FileNotFoundError, ValueError):
-        return None
+    document = files.read_document(path_of(project, host), SCHEMA)
     proves = (
-        document.get("schema") == SCHEMA
+        document is not None
         and all(document.get(name) == value for name, value in asdict(subject).items())
         and document.get("baseline", {}).get("verdict") == "pass"
     )

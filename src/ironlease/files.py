@@ -67,6 +67,15 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
+def read_document(path: Path, schema: str) -> dict[str, Any] | None:
+    """Return the document of this schema in ``path``; None when there is none, or what is there is no such document."""
+    try:
+        document = read_json(path)
+    except (FileNotFoundError, ValueError):
+        return None
+    return document if isinstance(document, dict) and document.get("schema") == schema else None
+
+
 def read_json(path: Path) -> Any:
     """Return the JSON value in ``path``.
 

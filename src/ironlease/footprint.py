@@ -107,12 +107,10 @@ def path_of(project: Project, host: str) -> Path:
 
 def load(project: Project, host: str, key: str) -> dict[str, Any] | None:
     """Return the complete footprint that belongs to ``key``, or None when the roles have to run."""
-    try:
-        document = files.read_json(path_of(project, host))
-    except (FileNotFoundError, ValueError):
+    document = files.read_document(path_of(project, host), SCHEMA)
+    if document is None or document.get("key") != key or document.get("complete") is not True:
         return None
-    usable = document.get("schema") == SCHEMA and document.get("key") == key and document.get("complete") is True
-    return document if usable and document.get("things") else None
+    return document if document.get("things") else None
 
 
 def _strings(value: Any) -> list[str]:

@@ -26,8 +26,4 @@ def keep(project: Project, host: str, *, stack: str, verdict: str, run_dir: str)
 
 def load(project: Project, host: str) -> dict[str, Any] | None:
     """Return the record of the last provisioning, or None when there was none."""
-    try:
-        document = files.read_json(project.host_state(host) / "provision.json")
-    except (FileNotFoundError, ValueError):
-        return None
-    return document if document.get("schema") == SCHEMA else None
+    return files.read_document(project.host_state(host) / "provision.json", SCHEMA)

@@ -13,7 +13,7 @@ import paramiko
 import pytest
 
 from ironlease import enrol, ssh
-from ironlease.errors import UnreachableError
+from ironlease.errors import UnreachableError, UsageError
 from ironlease.paths import Project
 from ironlease.ssh import HostKey, Target
 
@@ -109,6 +109,16 @@ def test_a_command_that_hangs_is_given_up_in_time(project, target):
             connection.run(["sleep", "20"], timeout_seconds=1)
 
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.usefixtures("pinned")
+@pytest.mark.parametrize("line", [b"node9 ssh-ed25519 AAAA-no-base64\n", b"\xff\xfe\n"])
+def test_a_broken_line_among_the_pinned_keys_is_named(project, target, line):
+    with project.known_hosts.open("ab") as file:
+        file.write(line)
+
+    with pytest.raises(UsageError, match=str(project.known_hosts)):
+        ssh.connect(target, project.known_hosts)
 
 
 @pytest.mark.usefixtures("pinned")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -24,6 +25,16 @@ class InterruptedByUserError(UnfinishedError):
     """Ctrl-C, or a request to end from the system."""
 
     code = "interrupted"
+
+
+class CannotWriteError(UnfinishedError):
+    """This computer refuses what we write to: its disk is full, or the folder is not ours."""
+
+    code = "cannot-write"
+
+
+# What the system says of a disk or a folder, never of a mistake of ours.
+_DISK_WORDS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 class CrashError(IronleaseError):
@@ -50,11 +61,12 @@ def guarded(work: Callable[[], Result], crash_folder: Callable[[], RunFolder], *
                 next_step="Run the same command again: it goes on from there.",
             )
         )
+    except OSError as error:
+        if error.errno not in _DISK_WORDS:
+            return _crashed(error, crash_folder, debug=debug)
+        return Result.refused(_cannot_write(error))
     except Exception as error:  # noqa: BLE001 - the one place that turns a crash into words
-        trace = traceback.format_exc()
-        if debug:
-            sys.stderr.write(redact.scrub(trace))
-        return Result.refused(_crash(error, _keep_trace(trace, crash_folder)))
+        return _crashed(error, crash_folder, debug=debug)
 
 
 def deliver(console: Console, result: Result) -> int:
@@ -109,6 +121,22 @@ def interrupt_on_signals() -> None:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
+
+
+def _crashed(error: Exception, crash_folder: Callable[[], RunFolder], *, debug: bool) -> Result:
+    trace = "".join(traceback.format_exception(error))
+    if debug:
+        sys.stderr.write(redact.scrub(trace))
+    return Result.refused(_crash(error, _keep_trace(trace, crash_folder)))
+
+
+def _cannot_write(error: OSError) -> CannotWriteError:
+    return CannotWriteError(
+        found=f"This computer does not let us write: {error.strerror}: {error.filename or 'the folder of this run'}",
+        needed="Space and permission for the folders of what was run and what is remembered (runs/, state/).",
+        next_step="Look at `df -h` and `ls -ld`, or set IRONLEASE_RUNS_DIR and IRONLEASE_STATE_DIR to other folders; "
+        "then run the same command again.",
+    )
 
 
 def _keep_trace(trace: str, crash_folder: Callable[[], RunFolder]) -> Path | None:

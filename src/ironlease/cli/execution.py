@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from ironlease import system_packages
@@ -20,7 +21,14 @@ def execute(task: Task, options: dict[str, Any], context: Context) -> Result:
     result.data["seconds"] = round(time.monotonic() - started, 1)
     if context.has_run_folder:
         result.data["run_dir"] = str(context.run_folder.path)
-        context.run_folder.write_json(RECORD_NAME, result.to_record(context.command))
+        # What was done stays done, and is told, when there is no room to keep it.
+        kept = guarded(lambda: _keep(result, context), lambda: context.run_folder, debug=context.debug)
+        result = replace(result, errors=[*result.errors, *kept.errors])
+    return result
+
+
+def _keep(result: Result, context: Context) -> Result:
+    context.run_folder.write_json(RECORD_NAME, result.to_record(context.command))
     return result
 
 

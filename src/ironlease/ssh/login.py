@@ -18,7 +18,7 @@ from typing import IO
 import paramiko
 
 from ironlease import redact
-from ironlease.errors import UnreachableError
+from ironlease.errors import UnreachableError, UsageError
 from ironlease.ssh.connection import Connection
 from ironlease.ssh.errors import HostKeyChangedError, HostKeyUnknownError, LoginRefusedError
 from ironlease.ssh.target import HostKey, Target
@@ -45,10 +45,21 @@ def fetch_host_key(target: Target, timeout_seconds: float = CONNECT_TIMEOUT_SECO
 
 
 def pinned_keys(known_hosts: Path, target: Target) -> list[HostKey]:
-    """Return the keys that are pinned for ``target``; none when the file is not there."""
+    """Return the keys that are pinned for ``target``; none when the file is not there.
+
+    Raises UsageError when the file holds what is no host key: nobody can tell then which keys were pinned.
+    """
     if not known_hosts.exists():
         return []
-    entries = paramiko.HostKeys(str(known_hosts)).lookup(target.known_hosts_name)
+    try:
+        entries = paramiko.HostKeys(str(known_hosts)).lookup(target.known_hosts_name)
+    except (paramiko.hostkeys.InvalidHostKey, UnicodeDecodeError) as error:
+        raise UsageError(
+            code="known-hosts-broken",
+            found=f"{known_hosts} has a line that is no host key: {error}",
+            needed="Lines of a name, a kind and a key, as OpenSSH and `invoke enrol` write them.",
+            next_step=f"Remove that line: ssh-keygen -l -f {shlex.quote(str(known_hosts))} lists the good ones.",
+        ) from error
     return [] if entries is None else [HostKey(kind, key.get_base64()) for kind, key in entries.items()]
 
 

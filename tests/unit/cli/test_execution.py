@@ -1,5 +1,6 @@
 """What happens around a task's body."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ironlease.errors import ExitCode, UsageError
 from ironlease.ops.context import Context
 from ironlease.ops.result import Result
 from ironlease.paths import Project
+from ironlease.runs import RunFolder
 
 
 @pytest.fixture
@@ -67,6 +69,41 @@ def test_without_its_tools_a_body_does_not_run(project: Project, monkeypatch: py
 
     assert result.exit_code is ExitCode.USAGE
     assert result.errors[0].found == "missing"
+
+
+@pytest.mark.parametrize("word", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
+def test_a_disk_that_takes_nothing_is_no_mistake_of_ours(project: Project, asked: list[list[str]], word: int) -> None:
+    def body(context: Context) -> Result:
+        raise OSError(word, "no room", "/somewhere")
+
+    result = run(project, body, [])
+
+    assert (result.errors[0].code, result.exit_code) == ("cannot-write", ExitCode.UNFINISHED)
+    assert "/somewhere" in result.errors[0].found
+
+
+def test_another_error_of_the_system_is_a_crash(project: Project, asked: list[list[str]]) -> None:
+    def body(context: Context) -> Result:
+        raise OSError(errno.EBADF, "bad file")
+
+    assert run(project, body, []).exit_code is ExitCode.CRASH
+
+
+def test_what_was_done_is_told_although_it_cannot_be_kept(
+    project: Project, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: RunFolder, name: str, value: Any) -> Path:
+        raise OSError(errno.ENOSPC, "no room")
+
+    def body(context: Context) -> Result:
+        context.run_folder.write_text("note.txt", "kept")
+        return Result(data={"done": 1}, summary="All done.")
+
+    monkeypatch.setattr(RunFolder, "write_json", refuse)
+    result = run(project, body, [])
+
+    assert (result.data["done"], result.summary) == (1, "All done.")
+    assert (result.errors[0].code, result.exit_code) == ("cannot-write", ExitCode.UNFINISHED)
 
 
 def test_what_was_kept_before_an_error_is_named_with_it(project: Project, asked: list[list[str]]) -> None:
