@@ -58,7 +58,12 @@ class Recorder:
     def record(self, event: TaskEvent) -> None:
         """Add what a finished task manages. Handlers only repeat what tasks want, and are passed over."""
         module = event.module.rpartition(".")[2]
-        if event.kind != "ok" or event.handler or module in INERT_MODULES:
+        if event.handler or module in INERT_MODULES:
+            return
+        if event.kind == "failed" and event.ignored:
+            # What it had done before it failed is nowhere written.
+            self.incomplete.append(f"{event.role}: {event.task}: a failure that was passed over")
+        if event.kind != "ok":
             return
         translate = _TRANSLATORS.get(module)
         for result in event.results:
@@ -66,8 +71,7 @@ class Recorder:
                 if translate is None:
                     raise UnobservableError(f"nothing observes the module {module}")
                 if not result.get("skipped"):
-                    arguments = result.get("invocation", {}).get("module_args", {})
-                    for thing in translate(arguments, result):
+                    for thing in translate(_arguments(module, result), result):
                         self.things.append({**thing, "role": event.role, "task": event.task})
             except UnobservableError as error:
                 self.incomplete.append(f"{event.role}: {event.task}: {error}")
@@ -111,6 +115,21 @@ def load(project: Project, host: str, key: str) -> dict[str, Any] | None:
     if document is None or document.get("key") != key or document.get("complete") is not True:
         return None
     return document if document.get("things") else None
+
+
+def _arguments(module: str, result: Thing) -> Thing:
+    """Return what the module was told.
+
+    Raises UnobservableError when that is hidden, or has an effect that nobody observes.
+    """
+    arguments: Thing | None = result.get("invocation", {}).get("module_args")
+    if arguments is None:
+        raise UnobservableError("its arguments are hidden (no_log)")
+    telling = _UNOBSERVED_ARGUMENTS.get(module, ())
+    unobserved = [name for name in telling if arguments.get(name) not in (None, False, "no")]
+    if unobserved:
+        raise UnobservableError(f"nothing observes {module} with {', '.join(unobserved)}")
+    return arguments
 
 
 def _strings(value: Any) -> list[str]:
@@ -181,6 +200,8 @@ def _unit(arguments: Thing, result: Thing) -> list[Thing]:
     if arguments.get("name") is None:
         # Only a daemon-reload: nothing stays behind.
         return []
+    if arguments.get("scope") not in {None, "system"}:
+        raise UnobservableError(f"a unit of the scope {arguments['scope']}")
     state = arguments.get("state")
     if state not in {None, "started", "stopped"}:
         raise UnobservableError(f"a service with state {state} outside a handler")
@@ -213,6 +234,16 @@ def _python_environment(arguments: Thing, result: Thing) -> list[Thing]:
     return [{"kind": "python_environment", "path": arguments["path"], "packages": packages, "python": python}]
 
 
+_FILE_ATTRIBUTES = ("attributes", "selevel", "serole", "setype", "seuser")
+# Arguments that leave more on the host than the things below say.
+_UNOBSERVED_ARGUMENTS = {
+    "apt": ("autoremove", "default_release", "purge", "upgrade"),
+    "copy": _FILE_ATTRIBUTES,
+    "file": _FILE_ATTRIBUTES,
+    "template": _FILE_ATTRIBUTES,
+    "user": ("authorization", "expires", "generate_ssh_key", "hidden", "password", "password_lock", "profile", "role"),
+}
+
 _TRANSLATORS: dict[str, Callable[[Thing, Thing], list[Thing]]] = {
     "apt": _packages,
     "apt_packages": _apt_packages,
@@ -226,6 +257,6 @@ _TRANSLATORS: dict[str, Callable[[Thing, Thing], list[Thing]]] = {
     "systemd": _unit,
     "systemd_service": _unit,
     "template": _file_content,
-    "user": _account("user", ("uid", "group", "groups", "home", "shell", "system", "create_home")),
+    "user": _account("user", ("uid", "group", "groups", "append", "comment", "home", "shell", "system", "create_home")),
 }
 OBSERVED_MODULES = frozenset(_TRANSLATORS)

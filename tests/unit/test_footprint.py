@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -136,6 +137,14 @@ def test_what_a_task_manages_is_recorded(module, given, things):
         ("copy", result({}, dest="/x")),
         ("user", result({"name": "x", "state": "absent"})),
         ("systemd_service", result({"name": "x", "state": "restarted"})),
+        ("systemd_service", result({"name": "x", "enabled": True, "scope": "user"})),
+        ("apt", result({"upgrade": "dist"})),
+        ("apt", result({"autoremove": True})),
+        ("user", result({"name": "x", "password": "!"})),
+        ("copy", result({"setype": "etc_t"}, dest="/x", checksum="aa")),
+        ("apt", {"censored": "no_log", "changed": True}),
+        ("apt_packages", {"censored": "no_log", "changed": True}),
+        ("systemd_service", {"censored": "no_log", "changed": True}),
     ],
 )
 def test_what_nobody_can_observe_makes_the_footprint_incomplete(module, given):
@@ -143,6 +152,12 @@ def test_what_nobody_can_observe_makes_the_footprint_incomplete(module, given):
 
     assert len(recorder.incomplete) == 1
     assert recorder.document("key")["complete"] is False
+
+
+def test_a_failure_that_was_passed_over_makes_the_footprint_incomplete():
+    task = replace(event("file", result({"state": "absent", "path": "/x"}), kind="failed"), ignored=True)
+
+    assert recorded(task).document("key")["complete"] is False
 
 
 def test_each_item_of_a_loop_is_recorded_and_a_skipped_one_is_not():
