@@ -141,6 +141,15 @@ def test_only_observable_or_inert_modules_are_used(path):
 
 
 @each_task_file
+def test_a_handler_runs_right_after_the_task_that_notifies_it(path):
+    # A play that is cut off before its end forgets its handlers, and the next run's task has nothing left to change.
+    tasks = tasks_of(path)
+    for task, following in zip(tasks, [*tasks[1:], {}], strict=True):
+        if "notify" in task:
+            assert following.get("ansible.builtin.meta") == "flush_handlers", task["name"]
+
+
+@each_task_file
 def test_a_task_is_named_after_its_file(path):
     if path.stem in ENTRY_FILES:
         assert all(task["name"].startswith(f"{path.stem} | ") for task in tasks_of(path))
