@@ -51,7 +51,8 @@ def run(argv: list[str], timeout_seconds: float, environment: dict[str, str]) ->
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **environment},
+        # LANGUAGE wins over LC_ALL=C.UTF-8 in gettext: apt would answer in the host's language.
+        env={**os.environ, "LANGUAGE": "", **environment},
         encoding="utf-8",
         errors="replace",
         # A group of its own, so that the kill reaches the program's children too.

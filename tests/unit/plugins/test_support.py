@@ -21,6 +21,12 @@ def test_the_environment_is_added_to_our_own(monkeypatch):
     assert support.run(["sh", "-c", "echo $OURS $ADDED"], 10, {"ADDED": "2"}).output == "1 2\n"
 
 
+def test_the_hosts_language_does_not_reach_a_program(monkeypatch):
+    monkeypatch.setenv("LANGUAGE", "de_DE:de")
+
+    assert support.run(["sh", "-c", 'echo "[$LANGUAGE]"'], 10, {"LC_ALL": "C.UTF-8"}).output == "[]\n"
+
+
 def test_a_program_is_stopped_at_its_limit_with_all_that_it_started(tmp_path):
     pid_file = tmp_path / "pid"
     started = time.monotonic()
