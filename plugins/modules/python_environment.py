@@ -22,8 +22,9 @@ description:
   - Makes a virtual environment at its final path and installs the pins with C(pip install --require-hashes --no-deps),
     wheels only.
   - Decides by observing. Each pin must be there in its version, once, with every file of its RECORD in the recorded
-    size. What differs is installed again; what does not is not touched. A build that was cut off therefore never counts
-    as whole, and the next run goes on from there. Distributions without a pin are the user's and are left alone.
+    size, and with the recorded hash where it was changed later. What differs is installed again; what does not is not
+    touched. A build that was cut off therefore never counts as whole, and the next run goes on from there.
+    Distributions without a pin are the user's and are left alone.
   - pip first runs with the host's own configuration (mirrors, proxies, local wheels). Only when it cannot find a pin
     there does O(index_url) join the indexes; the hashes hold either way.
   - An environment that a running process uses is never changed.

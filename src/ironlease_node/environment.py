@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 # A cold interpreter on a busy machine needs a second or two; one that needs longer than this does not work.
 INTERPRETER_TIMEOUT_SECONDS = 60
+# pip writes the RECORD last, so that the kernel's time of change of every file lies before the RECORD's own.
+SETTLED_SECONDS = 2.0
 # Enough to recognise what is wrong; the rest would only fill the screen.
 NAMED_FILES = 3
 
@@ -129,8 +131,9 @@ def observe_environment(
 ) -> list[Difference]:
     """Return how the environment at ``path`` differs from ``pins`` (name -> exact version); empty when it does not.
 
-    ``python`` is the interpreter it must be built on; None accepts any. Files are compared by size, and when
-    ``thorough`` also by hash, which reads every byte of them. Distributions without a pin are not looked at.
+    ``python`` is the interpreter it must be built on; None accepts any. Files are compared by size, and also by hash
+    when they were changed after their RECORD was written, or when ``thorough``, which reads every byte of all of them.
+    Distributions without a pin are not looked at.
     """
     if not os.path.lexists(path):
         return [Difference("interpreter", "absent", f"{path} is not there")]
@@ -201,32 +204,39 @@ def _compare_files(name: str, distribution: Distribution, thorough: bool) -> Dif
     try:
         with (distribution.info_folder / "RECORD").open(encoding="utf-8", newline="") as handle:
             rows = [row for row in csv.reader(handle) if row]
+            recorded_at = os.fstat(handle.fileno()).st_ctime
     except (OSError, ValueError, csv.Error) as error:
         return Difference(name, "unreadable", f"its RECORD cannot be read: {error}")
     # A RECORD names itself; one that does not was cut off while it was written.
     if own_record not in (row[0] for row in rows):
         return Difference(name, "unreadable", "its RECORD is not complete")
     site_packages = distribution.info_folder.parent
-    wrong = [row[0] for row in rows if not _file_as_recorded(site_packages, row, thorough)]
+    wrong = [row[0] for row in rows if not _file_as_recorded(site_packages, row, 0.0 if thorough else recorded_at)]
     if not wrong:
         return None
     named = ", ".join(wrong[:NAMED_FILES])
     return Difference(name, "files", f"{len(wrong)} of {len(rows)} files missing or changed: {named}")
 
 
-def _file_as_recorded(site_packages: Path, row: list[str], thorough: bool) -> bool:
+def _file_as_recorded(site_packages: Path, row: list[str], recorded_at: float) -> bool:
+    """Return whether a file is as its row says; one that was changed after ``recorded_at`` is read to know that.
+
+    The time of change (ctime) is the kernel's own, which nobody sets. It never proves that a file is right, it only
+    says which ones need reading: a copied environment is read as a whole.
+    """
     relative, recorded_hash, recorded_size = [*row, "", ""][:3]
     # Python writes and replaces its own byte code; it is no part of what was delivered.
     if relative.endswith(".pyc"):
         return True
     path = site_packages / relative
     try:
-        size_bytes = path.stat().st_size
+        status = path.stat()
     except OSError:
         return False
-    if recorded_size and str(size_bytes) != recorded_size:
+    if recorded_size and str(status.st_size) != recorded_size:
         return False
-    return not thorough or not recorded_hash or _hash_of(path, recorded_hash) == recorded_hash
+    is_settled = status.st_ctime <= recorded_at + SETTLED_SECONDS
+    return is_settled or not recorded_hash or _hash_of(path, recorded_hash) == recorded_hash
 
 
 def _hash_of(path: Path, recorded_hash: str) -> str:

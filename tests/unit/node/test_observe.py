@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import sys
+import time
 
 import pytest
 
+from ironlease_node import environment as node_environment
 from ironlease_node import observe
 from ironlease_node.host import Host
 from ironlease_node.observe import units
@@ -360,6 +363,22 @@ def test_environment_as_wanted(environment):
 
     assert see(path, some_thing="1.0") is None
     assert see(path, some_thing="1.0+cpu") is None
+
+
+def test_file_that_was_changed_in_its_own_size_is_read(environment, monkeypatch):
+    path, site = environment
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"x = 1\n").digest()).rstrip(b"=").decode()
+    record = site / "Some_Thing-1.0+cpu.dist-info" / "RECORD"
+    record.write_text(f"some_thing.py,sha256={digest},6\nSome_Thing-1.0+cpu.dist-info/RECORD,,\n")
+    monkeypatch.setattr(node_environment, "SETTLED_SECONDS", 0.0)
+    time.sleep(0.05)
+
+    (site / "some_thing.py").write_text("x = 2\n")
+    os.utime(site / "some_thing.py", (0, 0))
+    assert see(path, some_thing="1.0")["found"]["some-thing"].startswith("files: 1 of 2 files")
+
+    (site / "some_thing.py").write_text("x = 1\n")
+    assert see(path, some_thing="1.0") is None
 
 
 def test_environment_that_differs(environment):
