@@ -284,7 +284,10 @@ class _Provisioning:
         for name, examined in self._open.items():
             report = self._reports[name]
             stack, verdict = examined.plan.stack.name, report.verdict
-            provision_record.keep(self._context.project, name, stack=stack, verdict=verdict, run_dir=run_dir)
+            address = examined.session.connection.target.known_hosts_name
+            provision_record.keep(
+                self._context.project, name, address=address, stack=stack, verdict=verdict, run_dir=run_dir
+            )
 
 
 def _not_enrolled(host: Host) -> IronleaseError:

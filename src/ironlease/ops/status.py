@@ -28,7 +28,7 @@ def run(context: Context, *, host: list[str], group: str | None = None) -> Resul
 
     def look(one: Host) -> dict[str, Any]:
         reachable = f"no: {down[one.name]}" if one.name in down else _reachable(context, chosen, one)
-        return {"reachable": reachable, **_entry(context, one, now)}
+        return {"reachable": reachable, **_entry(context, chosen, one, now)}
 
     entries, errors = fleet.each(chosen.hosts, lambda one: one.name, look)
     table = Table(("host", "reachable", "stack", "last provisioned", "verdict", "lease left"))
@@ -54,10 +54,11 @@ def run(context: Context, *, host: list[str], group: str | None = None) -> Resul
     )
 
 
-def _entry(context: Context, one: Host, now: datetime) -> dict[str, Any]:
+def _entry(context: Context, chosen: hosts.Chosen, one: Host, now: datetime) -> dict[str, Any]:
+    address = target_of(context.project, chosen.inventory, one).known_hosts_name
     return {
         "stack": one.stack,
-        "last_provision": provision_record.load(context.project, one.name),
+        "last_provision": provision_record.load(context.project, one.name, address),
         "lease_ends_at": one.lease.ends_at.isoformat() if one.lease else None,
         "lease_left": lease.shown_time_left(one.lease, now) if one.lease else None,
     }
