@@ -153,6 +153,7 @@ def _host(path: Path, entry: RawHost) -> Host:
     reach = {name: value for name, value in entry.variables.items() if value not in (None, "")}
     key = reach.get("ansible_ssh_private_key_file")
     arguments = [reach.get("ansible_ssh_common_args"), reach.get("ansible_ssh_extra_args")]
+    _refuse_paths(path, entry.name)
     _refuse_other_connections(path, entry.name, reach.get("ansible_connection", "ssh"))
     return Host(
         name=entry.name,
@@ -196,6 +197,19 @@ def _port(path: Path, host: str, value: Any) -> int | None:
             host=host,
         )
     return int(text)
+
+
+def _refuse_paths(path: Path, host: str) -> None:
+    """Refuse a name that is more than a name: what is remembered of a host lies in a folder called like it."""
+    if "/" in host or host.startswith((".", "-")) or not host.isprintable():
+        raise UsageError(
+            code="host-name",
+            found=f"{shown_path(path)} calls a host {host!r}.",
+            needed="A name without slashes and control characters, that begins with neither a dot nor a dash.",
+            next_step=f"{places.list_command(path, '--graph')} shows where it stands; give it another name, and its "
+            "address as ansible_host.",
+            host=host,
+        )
 
 
 def _refuse_other_connections(path: Path, host: str, connection: str) -> None:

@@ -94,6 +94,13 @@ gpu_nodes:
     assert (node1.training_user, node1.index_url) == ("trainer", "https://mirror.example/simple")
 
 
+@pytest.mark.parametrize("name", ["../../somewhere", "a/b", "..", ".hidden", "-oProxyCommand=x", "a\\x1bb"])
+def test_a_host_is_called_by_a_name_and_not_by_a_path(write, name):
+    (error,) = errors_of(write(f'gpu_nodes:\n  hosts:\n    "{name}": {{}}\n'))
+
+    assert (error.code, error.exit_code) == ("host-name", 2)
+
+
 @pytest.mark.parametrize(
     ("variables", "found", "needed"),
     [
