@@ -56,6 +56,10 @@ class Enrolment:
             return None
         return cls(**{name: document[name] for name in cls.__dataclass_fields__})
 
+    def is_of(self, target: Target, pinned: list[HostKey]) -> bool:
+        """Return whether this is about ``target``'s login, and not about another host that had its name."""
+        return self.user == target.user and self.fingerprint in {key.fingerprint for key in pinned}
+
     def save(self, project: Project) -> None:
         """Keep the record under the host's state folder."""
         files.write_json(_record_path(project, self.host), self.to_json())

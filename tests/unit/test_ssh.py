@@ -129,6 +129,16 @@ def test_a_connection_that_breaks_in_the_middle_is_said_so(project, target, serv
             connection.run(["sleep", "20"], timeout_seconds=15)
 
 
+def test_an_enrolment_is_that_of_the_pinned_key_and_the_login(tmp_path):
+    key, other = (_public(ssh_server.new_key(tmp_path, name)) for name in ("one", "other"))
+    target = Target("node1", "203.0.113.11")
+    record = enrol.Enrolment("node1", key.fingerprint, "root", "root", None)
+
+    assert record.is_of(target, [other, key])
+    assert not record.is_of(target, [other])
+    assert not record.is_of(replace(target, user="admin"), [key])
+
+
 def test_a_host_that_was_never_pinned_is_not_trusted(project, target):
     with pytest.raises(ssh.HostKeyUnknownError) as caught:
         ssh.connect(target, project.known_hosts)

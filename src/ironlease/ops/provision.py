@@ -146,7 +146,7 @@ class _Provisioning:
         asked_again = self._options.contact.fingerprint is not None or self._options.contact.disable_password_login
         # A pinned key alone may be that of an enrolment that stopped at a wrong password.
         record = Enrolment.load(self._context.project, host.name)
-        is_recorded = vouched is not None or (record is not None and record.user == target.user)
+        is_recorded = vouched is not None or (record is not None and record.is_of(target, pinned))
         return bool(pinned) and (vouched is None or vouched in pinned) and is_recorded and not asked_again
 
     def _examine(self) -> None:
