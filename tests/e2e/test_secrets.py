@@ -105,6 +105,8 @@ def spilled(workshop, tmp_path_factory):
     """Everything that could spill a secret has been done; returns the desk, what was watched, and what was printed."""
     workshop.lab.reset(["lab1"], layer="provisioned")
     workshop.inside("lab1", PLANT)
+    # Kept in the host: what the tests themselves type is watched too.
+    workshop.inside("lab1", f"cat > /root/break-pip <<'END'\n{BREAK_PIP}\nEND")
     desk = workshop.with_state_of_its_own(tmp_path_factory.mktemp("secrets"))
     temporary = desk.folder / "tmp"
     temporary.mkdir()
@@ -128,7 +130,7 @@ def spilled(workshop, tmp_path_factory):
             "enrol": desk.invoke("enrol", *common, "--fingerprint", fingerprint),
             "apt fails": desk.invoke("provision", *common, "--debug"),
         }
-        desk.inside("lab1", BREAK_PIP)
+        desk.inside("lab1", "bash -eu /root/break-pip")
         ended["pip fails"] = desk.invoke("provision", *common)
         desk.inside("lab1", MEND_PIP)
         ended["provision"] = desk.invoke("provision", *common, "--debug")

@@ -44,6 +44,8 @@ table inet lab {
     iifname "br0" oifname "tap0" ip saddr @routed udp dport 53 accept
     iifname "br0" oifname "tap0" ip saddr @routed tcp dport 53 accept
     iifname "br0" oifname "tap0" ip saddr @routed tcp dport @web_ports accept
+    # A reset is heard at once; an ICMP answer to the first packet can be missed, and the next ones are rationed.
+    meta l4proto tcp reject with tcp reset
     reject with icmpx admin-prohibited
   }
   chain way_out {
