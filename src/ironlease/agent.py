@@ -42,6 +42,17 @@ _REFUSAL_SCHEMA = "ironlease.refusal/1"
 _REFUSAL_KEYS = {"code", "error", "found", "needed", "next"}
 
 
+# What an answer must hold before anything is made of it: a strange host must not stop the work on others.
+ANSWER_KEYS = {
+    "probe": ("schema", "boot_id", "problems", "packages", "os"),
+    "snapshot": ("schema", "path", "sha256"),
+    "observe": ("schema", "total", "as_wanted", "differences"),
+    "manifest": ("schema", "digest", "machine"),
+    "baseline": ("schema", "verdict"),
+    "hold": ("held",),
+}
+
+
 class AgentError(IronleaseError):
     """Our agent crashed on the host, or did not answer in its own language."""
 
@@ -157,6 +168,9 @@ class Agent:
         if answer is not None and answer.get("schema") == _REFUSAL_SCHEMA and answer.keys() >= _REFUSAL_KEYS:
             raise self._refused(command, answer)
         if completed.exit_status == 0 and answer is not None:
+            missing = [key for key in ANSWER_KEYS.get(command, ()) if key not in answer]
+            if missing:
+                raise self._crashed(command, f"answered without {', '.join(missing)}")
             return answer
         words = completed.stderr.strip() or completed.stdout.strip() or "nothing was printed"
         raise self._crashed(command, f"ended with {completed.exit_status}: {words[-600:]}")

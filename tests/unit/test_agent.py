@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ironlease.agent import Agent, AgentError, Archive, Privilege, PythonMissingError
+from ironlease.agent import ANSWER_KEYS, Agent, AgentError, Archive, Privilege, PythonMissingError
 from ironlease.errors import ExitCode, UsageError
 from ironlease.ssh import Completed, Started, Target
 
@@ -56,10 +56,18 @@ def agent(tmp_path):
 
 
 def test_the_request_follows_the_archive_and_sudos_password_comes_first(agent):
-    asked, connection = agent(0, b'{"a": 1}\n', b"", privilege=Privilege.sudo("tulip-99"))
+    asked, connection = agent(0, b'{"held": true}\n', b"", privilege=Privilege.sudo("tulip-99"))
 
-    assert asked.ask("observe", {"b": 2}) == {"a": 1}
+    assert asked.ask("hold", {"b": 2}) == {"held": True}
     assert connection.sent == b'tulip-99\narchive{"b": 2}'
+
+
+@pytest.mark.parametrize("command", sorted(ANSWER_KEYS))
+def test_an_answer_without_what_is_made_of_it_is_none(agent, command):
+    asked, _ = agent(0, json.dumps(dict.fromkeys(ANSWER_KEYS[command][1:])).encode(), b"")
+
+    with pytest.raises(AgentError, match=f"`{command}` answered without {ANSWER_KEYS[command][0]}"):
+        asked.ask(command)
 
 
 @pytest.mark.parametrize(

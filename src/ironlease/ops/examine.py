@@ -128,7 +128,9 @@ def observe(project_context: Context, examined: Examined) -> dict[str, Any] | No
     known = footprint.load(project_context.project, examined.host.name, examined.key)
     if known is None:
         return None
-    return examined.session.agent.ask("observe", known)
+    observation = examined.session.agent.ask("observe", known)
+    # An answer about other things than were asked for is none.
+    return observation if observation["total"] == len(known["things"]) else None
 
 
 def is_as_wanted(observation: dict[str, Any] | None) -> bool:
