@@ -115,3 +115,4 @@ def test_what_was_kept_before_an_error_is_named_with_it(project: Project, asked:
 
     folder = Path(result.data["run_dir"])
     assert {path.name for path in folder.iterdir()} == {"note.txt", "result.json"}
+    assert [error.found for error in result.errors] == ["then no"]
