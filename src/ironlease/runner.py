@@ -309,6 +309,7 @@ def _environment(project: Project, folder: Path, playbook: Playbook, become_pass
     )
     environment |= {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "IRONLEASE_STATE_DIR": str(project.state),
         "ANSIBLE_CONFIG": str(project.root / "ansible.cfg"),
         "ANSIBLE_ROLES_PATH": str(project.root / "roles"),
         "ANSIBLE_LIBRARY": str(project.root / "plugins" / "modules"),

@@ -34,6 +34,8 @@ cp -a /etc/apt /root/apt.seller
 echo 'deb http://ml:{SECRETS["password in an apt source"]}@127.0.0.1:9/debian bookworm main' \
     > /etc/apt/sources.list.d/private.list
 dpkg --purge chrony > /dev/null 2>&1
+# The seller's state is saved again, with all of this in it.
+rm -r /var/lib/ironlease
 """
 BREAK_PIP = f"""
 rm -r /etc/apt && mv /root/apt.seller /etc/apt
@@ -189,7 +191,7 @@ def test_the_copy_of_the_sellers_state_leaves_them_out(spilled):
         members = [member for member in tar if member.isfile()]
         contents = b"\0".join(tar.extractfile(member).read() for member in members)
 
-    assert "etc/hostname" in [member.name for member in members]
+    assert "etc/sudoers.d/ml" in [member.name for member in members]
     assert found_in(contents) == set()
 
 

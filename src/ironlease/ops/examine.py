@@ -32,7 +32,8 @@ class Examined:
     plan: Plan
     key: str
     lock: ExitStack = field(default_factory=ExitStack)
-    was_away: bool = False
+    # Seen when the host came back after its connection was lost.
+    reboots: int = 0
 
     @property
     def host(self) -> Host:
@@ -82,7 +83,10 @@ class Examiner:
         return open_session(self._context.project, self._chosen.inventory, host, self.archive, self._passwords.given)
 
     def reopen(self, examined: Examined, limit_seconds: float, cancelled: threading.Event) -> bool:
-        """Wait for a host that went away, log in again and take its lock again; return whether that succeeded."""
+        """Wait for a host that went away, log in again and take its lock again; return whether that succeeded.
+
+        The probe's ``boot_id`` is brought up to date, and a reboot is counted.
+        """
         examined.close()
         target = target_of(self._context.project, self._chosen.inventory, examined.host)
         deadline = time.monotonic() + limit_seconds
@@ -91,13 +95,16 @@ class Examiner:
                 examined.session = self.open(examined.host)
                 examined.lock = ExitStack()
                 examined.lock.enter_context(ProvisionLock(examined.session.agent, f"invoke {self._context.command}"))
+                boot_id = examined.session.agent.ask("probe")["boot_id"]
             except UnreachableError as error:
                 # A host that is just booting, or just going down, lets somebody in and drops the connection.
                 if not is_unreachable(error):
                     raise
+                examined.close()
                 cancelled.wait(RETRY_PAUSE_SECONDS)
             else:
-                examined.was_away = True
+                examined.reboots += boot_id != examined.probe["boot_id"]
+                examined.probe["boot_id"] = boot_id
                 return True
         return False
 

@@ -92,7 +92,8 @@ class _Provisioning:
         finally:
             # Whoever still waits for a host in another thread stops waiting.
             self._cancelled.set()
-            for examined in self._open.values():
+            for name, examined in self._open.items():
+                self._reports[name].reboots = examined.reboots
                 examined.close()
         return provision_report.result(self._context, list(self._reports.values()), check=self._options.check)
 
@@ -239,9 +240,6 @@ class _Provisioning:
         name = examined.host.name
         document = outcome.recorder.document(examined.key)
         observation = examined.session.agent.ask("observe", document)
-        if examined.was_away:
-            boot_id = examined.session.agent.ask("probe")["boot_id"]
-            self._reports[name].reboots = int(boot_id != examined.probe["boot_id"])
         self._context.run_folder.write_json(f"hosts/{name}/footprint.json", document)
         self._context.run_folder.write_json(f"hosts/{name}/observation.json", observation)
         if not is_as_wanted(observation):
