@@ -38,43 +38,49 @@ def lacking(bench):
     return bench
 
 
-def sources_to(desk, script):
-    desk.inside("lab1", f"cp -a /etc/apt /root/apt.seller && {script}")
-
-
-def sources_back(desk):
-    desk.inside("lab1", "rm -r /etc/apt && mv /root/apt.seller /etc/apt")
-
-
 def installed(desk, package):
     return desk.inside("lab1", f"dpkg-query --show --showformat='${{db:Status-Status}}' {package} || true")
 
 
-def test_sources_that_fail_are_named_and_a_plain_second_run_completes(lacking):
-    faults = {
-        "nothing answers": (
-            "rm -f /etc/apt/sources.list.d/*; "
-            "echo 'deb http://127.0.0.1:9/debian bookworm main' > /etc/apt/sources.list",
-            (4, "package-source-unreachable"),
-            "127.0.0.1",
-        ),
-        "another key": (
-            "sed -i 's,^Signed-By:.*,Signed-By: /usr/share/keyrings/debian-archive-removed-keys.gpg,' "
-            "/etc/apt/sources.list.d/*.sources",
-            (2, "package-signature"),
-            "bookworm",
-        ),
-        "no signature at all": (
-            "mkdir -p /srv/mirror && touch /srv/mirror/Packages && echo 'Suite: x' > /srv/mirror/Release && "
-            "echo 'deb file:/srv/mirror ./' > /etc/apt/sources.list.d/mirror.list",
-            (2, "package-signature"),
-            "/srv/mirror",
-        ),
-    }
-    for name, (script, expected, shown) in faults.items():
-        sources_to(lacking, script)
-        ended = lacking.provision("lab1")
-        sources_back(lacking)
+# What is done to the host, how it is undone, what is said of it, and the words that must be in it.
+SAVE_SOURCES, RESTORE_SOURCES = "cp -a /etc/apt /root/apt.seller; ", "rm -r /etc/apt; mv /root/apt.seller /etc/apt"
+FAULTS = {
+    "nothing answers": (
+        f"{SAVE_SOURCES} rm -f /etc/apt/sources.list.d/*; "
+        "echo 'deb http://127.0.0.1:9/debian bookworm main' > /etc/apt/sources.list",
+        RESTORE_SOURCES,
+        (4, "package-source-unreachable"),
+        "127.0.0.1",
+    ),
+    "another key": (
+        f"{SAVE_SOURCES} sed -i 's,^Signed-By:.*,Signed-By: /usr/share/keyrings/debian-archive-removed-keys.gpg,' "
+        "/etc/apt/sources.list.d/*.sources",
+        RESTORE_SOURCES,
+        (2, "package-signature"),
+        "bookworm",
+    ),
+    "no signature at all": (
+        f"{SAVE_SOURCES} mkdir -p /srv/mirror; touch /srv/mirror/Packages; echo 'Suite: x' > /srv/mirror/Release; "
+        "rm -f /etc/apt/sources.list.d/*; echo 'deb file:/srv/mirror ./' > /etc/apt/sources.list.d/mirror.list",
+        RESTORE_SOURCES,
+        (2, "package-signature"),
+        "/srv/mirror",
+    ),
+    "no room for what is downloaded": (
+        "mount -t tmpfs -o size=100k small /var/cache/apt/archives",
+        "umount /var/cache/apt/archives",
+        (4, "disk-full"),
+        "enough free space",
+    ),
+}
+
+
+def test_sources_and_disks_that_fail_are_named_and_a_plain_second_run_completes(lacking):
+    for name, (breaking, mending, expected, shown) in FAULTS.items():
+        lacking.inside("lab1", breaking)
+        # A disk that is too small is a warning on a host where we were before, and needs agreement.
+        ended = lacking.provision("lab1", flags=("--yes",))
+        lacking.inside("lab1", mending)
 
         (error,) = ended.json["errors"]
         assert (ended.exit_code, error["code"]) == expected, name
@@ -87,19 +93,6 @@ def test_sources_that_fail_are_named_and_a_plain_second_run_completes(lacking):
     assert mended.exit_code == 0, mended.stderr
     assert installed(lacking, "chrony") == "installed"
     assert (again.exit_code, again.host("lab1")["changed"]) == (0, 0)
-
-
-def test_a_full_disk_in_the_middle_is_said_and_nothing_is_lost(lacking):
-    lacking.inside("lab1", "mount -t tmpfs -o size=100k small /var/cache/apt/archives")
-
-    unread = lacking.provision("lab1")
-    ended = lacking.provision("lab1", flags=("--yes",))
-    lacking.inside("lab1", "umount /var/cache/apt/archives")
-
-    (error,) = ended.json["errors"]
-    assert (unread.exit_code, unread.codes()) == (2, ["not-agreed"])
-    assert (ended.exit_code, error["code"]) == (4, "disk-full")
-    assert lacking.provision("lab1").exit_code == 0
 
 
 def test_an_unfinished_package_of_the_sellers_is_finished_once_agreed(bench):
@@ -177,27 +170,3 @@ def test_somebody_elses_lock_is_waited_for_with_a_limit_and_a_name(lacking, acqu
     assert released.exit_code == 0, released.stderr
     assert "in use by" in released.stderr
     assert (again.exit_code, again.host("lab1")["changed"]) == (0, 0)
-
-
-def test_an_index_that_nobody_reaches_is_named(bench):
-    bench.inside(
-        "lab1",
-        "ip route del default; rm /opt/ironlease/envs/torch-cpu/lib/python3*/site-packages/filelock/__init__.py; "
-        "for file in /etc/pip.conf /etc/xdg/pip/pip.conf /root/.config/pip/pip.conf /root/.pip/pip.conf; do "
-        "if [ -e $file ]; then mv $file $file.seller; fi; done; "
-        "printf '[global]\\nindex-url = http://127.0.0.1:9/simple\\nretries = 1\\n' > /etc/pip.conf",
-    )
-
-    refused = bench.provision("lab1")
-    bench.inside(
-        "lab1",
-        "ip route add default via 10.77.0.1; rm /etc/pip.conf; "
-        "for file in /etc/pip.conf /etc/xdg/pip/pip.conf /root/.config/pip/pip.conf /root/.pip/pip.conf; do "
-        "if [ -e $file.seller ]; then mv $file.seller $file; fi; done",
-    )
-    mended = bench.provision("lab1")
-
-    (error,) = refused.json["errors"]
-    assert (refused.exit_code, error["code"]) == (4, "package-source-unreachable")
-    assert "filelock" in error["needed"]
-    assert mended.exit_code == 0, mended.stderr
